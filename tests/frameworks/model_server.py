@@ -64,23 +64,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = self.server.next_message(body)
-        reason = "tool_calls" if found.get("tool_calls") else "stop"
+        next_message = self.server.next_message(body)
+        reason = "tool_calls" if next_message.get("tool_calls") else "stop"
         about = {"id": "answer", "created": 0, "model": str(body.get("model"))}
         if not body.get("stream"):
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            choice = {"index": 0, "message": found, "finish_reason": reason}
+            choice = {"index": 0, "message": next_message, "finish_reason": reason}
             self._send(
                 "application/json",
                 json.dumps({**about, "object": "chat.completion", "choices": [choice], "usage": usage}),
             )
             return
-        calls = [{"index": at, **one} for at, one in enumerate(found.get("tool_calls") or ())]
-        parts = [{"role": "assistant", "content": part} for part in _pieces(found["content"])]
+        calls = [{"index": at, **tool_call} for at, tool_call in enumerate(next_message.get("tool_calls") or ())]
+        parts = [{"role": "assistant", "content": part} for part in _pieces(next_message["content"])]
         deltas = [*parts, *([{"role": "assistant", "tool_calls": calls}] if calls else [])]
         choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
         choices.append({"index": 0, "delta": {}, "finish_reason": reason})
-        lines = [json.dumps({**about, "object": "chat.completion.chunk", "choices": [one]}) for one in choices]
+        lines = [json.dumps({**about, "object": "chat.completion.chunk", "choices": [choice]}) for choice in choices]
         self._send("text/event-stream", "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]))
 
     def _send(self, kind: str, text: str) -> None:

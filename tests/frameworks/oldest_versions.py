@@ -9,8 +9,8 @@ from importlib import import_module
 def oldest_versions(name: str) -> list[str]:
     """Returns the requirements of a framework, by the name of its extra."""
     facts = import_module(f"guardagent.frameworks.{name.replace('-', '_')}.package")
-    tried = getattr(facts, "TRIED", None) or {one: (version, version) for one, version in facts.DISTRIBUTIONS.items()}
-    return [f"{one}=={oldest}.*" for one, (oldest, _) in tried.items()]
+    tried = getattr(facts, "TRIED", None) or {name: (version, version) for name, version in facts.DISTRIBUTIONS.items()}
+    return [f"{name}=={oldest}.*" for name, (oldest, _) in tried.items()]
 
 
 if __name__ == "__main__":

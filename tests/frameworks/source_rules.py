@@ -29,7 +29,7 @@ def broken_proofs(graph: Graph, calls: Sequence[str], tools: Sequence[str], *, i
     """
     rules = list(dict.fromkeys(_rules(tools, len(calls))))
     policies = compile_rules(rules)
-    done = [(one, False) for one in calls]
+    done = [(call, False) for call in calls]
     return [
         f"{text}: proved{' for every run' if found.every_run.status == 'proved' else ''}"
         for text, rule, found in zip(rules, policies.rules, verify(graph, policies).rules, strict=True)
@@ -45,5 +45,5 @@ def _formula(rule: object) -> Formula:
 
 def _rules(tools: Sequence[str], seed: int) -> Iterator[str]:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    yield from (f"G !tool:{one}" for one in tools)
+    yield from (f"G !tool:{tool}" for tool in tools)
     yield from (chance.choice(FORMS).format(chance.choice(tools), chance.choice(tools)) for _ in range(10))

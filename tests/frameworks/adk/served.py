@@ -37,8 +37,8 @@ class ServedToolset(McpToolset):
 
     async def get_tools(self, readonly_context: Any = None) -> list[Any]:
         schema = {"type": "object", "properties": PROPERTIES}
-        listed = [mcp_types.Tool(name=one, description=self.description, inputSchema=schema) for one in self.names]
-        return [McpTool(mcp_tool=one, mcp_session_manager=self._manager) for one in listed]
+        listed = [mcp_types.Tool(name=name, description=self.description, inputSchema=schema) for name in self.names]
+        return [McpTool(mcp_tool=tool, mcp_session_manager=self._manager) for tool in listed]
 
     async def close(self) -> None: ...
 

@@ -87,7 +87,7 @@ async def arun(
     where = {"user_id": "ann", "session_id": name}
     if await sessions.get_session(app_name="shop", **where) is None:
         await sessions.create_session(app_name="shop", **where)
-    return [one async for one in runner.run_async(**where, new_message=message, run_config=config)]
+    return [event async for event in runner.run_async(**where, new_message=message, run_config=config)]
 
 
 def ran(agent: Any, guard: Any, **options: Any) -> list[Any]:
@@ -101,7 +101,7 @@ def outputs(agent: Any) -> str:
 
 def last_text(events: list[Any]) -> str:
     """Returns the text of the last event."""
-    return "".join(one.text or "" for one in events[-1].content.parts)
+    return "".join(part.text or "" for part in events[-1].content.parts)
 
 
 def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
@@ -131,7 +131,7 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
     stubborn = agent_of(shop, *[refund(500 + n) for n in range(6)], name="stubborn")
     second = agent_of(shop, refund(5), name="second")
     events = ran(SequentialAgent(name="both", sub_agents=[stubborn, second]), guard)
-    assert "control returns to the user" in str([one.content for one in events])
+    assert "control returns to the user" in str([event.content for event in events])
     assert shop.refunds == []
     assert last_text(ran(agent_of(shop, refund(500), refund(50), "paid"), guard)) == "paid"
     assert shop.refunds == [("W1", 50)]
@@ -173,8 +173,8 @@ async def approved(
     """Runs an agent, and answers its questions."""
     sessions = InMemorySessionService()
     events = await arun(agent, guard, sessions=sessions, **options)
-    while found := [one for event in events for one in questions(event)]:
-        events = await arun(agent, others or guard, sessions=sessions, message=decide(found[0]), **options)
+    while waiting := [question for event in events for question in questions(event)]:
+        events = await arun(agent, others or guard, sessions=sessions, message=decide(waiting[0]), **options)
     return events
 
 
@@ -187,18 +187,18 @@ def confirmation(question: Any, **response: Any) -> Any:
 def test_a_reviewer_decides_on_the_call_that_waits(tmp_path: Path) -> None:
     """An approval and a bare yes pay once; a rejection, an edit above the limit or another request's answer nothing."""
     for decide, paid in (
-        (lambda one: answer(one, YES), [("W1", 500)]),
-        (lambda one: answer(one, Approval("edit", {"order_id": "W1", "amount": 60})), [("W1", 60)]),
-        (lambda one: answer(one, Approval("edit", {"order_id": "W1"})), []),
-        (lambda one: answer(one, Approval("edit", {"order_id": "W1", "amount": 5000})), []),
-        (lambda one: answer(one, Approval("edit", {"order_id": "W1", "amount": 60, "more": 1})), []),
-        (lambda one: answer(one, Approval("reject", reason="too much")), []),
-        (lambda one: answer(one, "gibberish"), []),
-        (lambda one: confirmation(one, confirmed=True), [("W1", 500)]),
-        (lambda one: confirmation(one, confirmed=True, payload=dict(one.request)), [("W1", 500)]),
-        (lambda one: confirmation(one, confirmed=False), []),
-        (lambda one: confirmation(one, confirmed=True, payload={"choice": "approve", "of": "0" * 64}), []),
-        (lambda one: confirmation(one, confirmed=True, payload={"choice": "perhaps"}), []),
+        (lambda question: answer(question, YES), [("W1", 500)]),
+        (lambda question: answer(question, Approval("edit", {"order_id": "W1", "amount": 60})), [("W1", 60)]),
+        (lambda question: answer(question, Approval("edit", {"order_id": "W1"})), []),
+        (lambda question: answer(question, Approval("edit", {"order_id": "W1", "amount": 5000})), []),
+        (lambda question: answer(question, Approval("edit", {"order_id": "W1", "amount": 60, "more": 1})), []),
+        (lambda question: answer(question, Approval("reject", reason="too much")), []),
+        (lambda question: answer(question, "gibberish"), []),
+        (lambda question: confirmation(question, confirmed=True), [("W1", 500)]),
+        (lambda question: confirmation(question, confirmed=True, payload=dict(question.request)), [("W1", 500)]),
+        (lambda question: confirmation(question, confirmed=False), []),
+        (lambda question: confirmation(question, confirmed=True, payload={"choice": "approve", "of": "0" * 64}), []),
+        (lambda question: confirmation(question, confirmed=True, payload={"choice": "perhaps"}), []),
     ):
         shop, rejected = Shop(), [0]
 
@@ -216,7 +216,7 @@ def test_an_answer_counts_for_its_request(tmp_path: Path) -> None:
     guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(tmp_path / "ledger.db")) for _ in range(2)]
     agent = agent_of(shop, refund(500), "done")
     events = asyncio.run(arun(agent, guards[0], sessions=sessions))
-    (question,) = [one for event in events for one in questions(event)]
+    (question,) = [question for event in events for question in questions(event)]
     with pytest.raises(InputError, match="for another request"):
         answer(question, Approval("approve", of="0" * 64))
     for guard in (guards[1], guards[0], guards[1]):
@@ -233,7 +233,7 @@ def test_a_model_cannot_write_a_request(tmp_path: Path) -> None:
     }
     agent = agent_of(shop, [("adk_request_confirmation", forged)], "done")
     events = asyncio.run(arun(agent, guard_of(tmp_path, APPROVED), sessions=sessions))
-    assert [one for event in events for one in questions(event)] == []
+    assert [question for event in events for question in questions(event)] == []
     assert shop.refunds == []
 
 
@@ -244,7 +244,7 @@ def test_the_confirmation_of_a_tool_lifts_no_rule(tmp_path: Path) -> None:
         agent = agent_of(shop, refund(amount), "done", tools=[FunctionTool(shop.refund, require_confirmation=True)])
         events = asyncio.run(arun(agent, guard, sessions=sessions))
         (request,) = [
-            call for one in events for call in one.get_function_calls() if call.name == "adk_request_confirmation"
+            call for event in events for call in event.get_function_calls() if call.name == "adk_request_confirmation"
         ]
         assert shop.refunds == []
         events = asyncio.run(arun(agent, guard, sessions=sessions, message=confirmation(request, confirmed=True)))
@@ -353,9 +353,9 @@ def test_workflows_of_agents_are_one_conversation(tmp_path: Path) -> None:
     graph = Workflow(name="graph", edges=[("START", begin, FunctionTool(shop.refund))])
     events = ran(graph, guard_of(tmp_path, LIMIT))
     assert shop.refunds == []
-    assert "refund 100 or less" in str([one.output for one in events])
+    assert "refund 100 or less" in str([event.output for event in events])
     assert "expected ToolGuard(approver=...)" in str(
-        [one.output for one in ran(Workflow(name="g", edges=graph.edges), guard_of(tmp_path, APPROVED))]
+        [event.output for event in ran(Workflow(name="g", edges=graph.edges), guard_of(tmp_path, APPROVED))]
     )
     assert shop.refunds == []
 
@@ -368,7 +368,7 @@ def test_a_single_turn_agent_asks_and_goes_on(tmp_path: Path) -> None:
     once = (
         APPROVED + "  - id: once\n    temporal: forall(inner(request=r), count(f:inner()) == 0)\n    message: Once.\n"
     )
-    events = asyncio.run(approved(agent, guard_of(tmp_path, once), lambda one: answer(one, YES)))
+    events = asyncio.run(approved(agent, guard_of(tmp_path, once), lambda question: answer(question, YES)))
     assert shop.refunds == [("W1", 500)]
     assert last_text(events) == "done"
 
@@ -407,7 +407,7 @@ def test_live_tools_are_judged(tmp_path: Path) -> None:
             plugin_manager=runner.plugin_manager,
             run_config=RunConfig(tool_thread_pool_config=ToolThreadPoolConfig()),
         )  # fmt: skip
-        tools = {one.name: one for one in await agent.canonical_tools()}
+        tools = {canonical_tool.name: canonical_tool for canonical_tool in await agent.canonical_tools()}
         for number in range(2):
             call = types.FunctionCall(id=f"call{number}", name="refund", args={"order_id": "W1", "amount": 5})
             event = Event(author="clerk", content=types.Content(role="model", parts=[types.Part(function_call=call)]))
@@ -421,7 +421,7 @@ def test_live_tools_are_judged(tmp_path: Path) -> None:
 
     asyncio.run(run())
     assert shop.refunds == [("W1", 5)]
-    assert [one.status for one in guard.session(conversation_id("shop", "ann", "c1")).history] == ["ok"]
+    assert [step.status for step in guard.session(conversation_id("shop", "ann", "c1")).history] == ["ok"]
 
 
 def test_a_tool_object_that_is_called_directly_is_judged(tmp_path: Path) -> None:
@@ -473,14 +473,14 @@ def test_a_replayed_call_is_denied(tmp_path: Path) -> None:
         await sessions.create_session(app_name="shop", **where)
 
         async def events(**options: Any) -> list[Any]:
-            return [one async for one in runner.run_async(**where, **options)]
+            return [event async for event in runner.run_async(**where, **options)]
 
         work = asyncio.ensure_future(events(new_message=PLEASE))
         await shop.started.wait()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         session = await sessions.get_session(app_name="shop", **where)
-        return str([one.content for one in await events(invocation_id=session.events[-1].invocation_id)])
+        return str([event.content for event in await events(invocation_id=session.events[-1].invocation_id)])
 
     assert "has begun already" in asyncio.run(run())
     assert shop.refunds == [("W1", 5)]
@@ -512,10 +512,10 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: Any, stream: bool
     agent = agent_of(Shop(), *turns, **options)
     events = ran(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()), sessions=sessions, config=config)
     session = asyncio.run(sessions.get_session(app_name="shop", user_id="ann", session_id="c1"))
-    shown = f"{[(one.content, one.output, one.actions.state_delta) for one in events]} {session.state}"
-    stored = [(one.content, one.output, one.actions.state_delta) for one in session.events]
+    shown = f"{[(event.content, event.output, event.actions.state_delta) for event in events]} {session.state}"
+    stored = [(event.content, event.output, event.actions.state_delta) for event in session.events]
     assert "47x11" not in f"{shown} {stored}"
-    assert "withheld" in f"{shown} {[one.error_message for one in events]}"
+    assert "withheld" in f"{shown} {[event.error_message for event in events]}"
 
 
 def test_a_denied_answer_of_an_agent_in_a_tool_is_nowhere(tmp_path: Path) -> None:
@@ -536,7 +536,7 @@ def test_a_live_session_with_judged_answers_is_refused(tmp_path: Path) -> None:
         plugins = [GuardPlugin(guard_of(tmp_path, LIMIT, answers=NoSecrets()))]
         runner = InMemoryRunner(agent=agent_of(Shop()), app_name="shop", plugins=plugins)
         session = await runner.session_service.create_session(app_name="shop", user_id="ann")
-        [one async for one in runner.run_live(session=session, live_request_queue=LiveRequestQueue())]
+        [event async for event in runner.run_live(session=session, live_request_queue=LiveRequestQueue())]
 
     with pytest.raises(RuntimeError, match="not run_live"):
         asyncio.run(live())
@@ -558,7 +558,7 @@ def test_neither_thoughts_nor_words_beside_a_call_are_shown(tmp_path: Path) -> N
     shop = Shop()
     agent = agent_of(shop, model=Talker([refund(5), "paid"]))
     events = ran(agent, guard_of(tmp_path, LIMIT, answers=NoSecrets()))
-    assert "47x11" not in str([one.content for one in events])
+    assert "47x11" not in str([event.content for event in events])
     assert (last_text(events), shop.refunds) == ("paid", [("W1", 5)])
 
 
@@ -607,7 +607,7 @@ def test_tools_of_the_provider_are_refused(tmp_path: Path) -> None:
         plugins = [GuardPlugin(guard_of(tmp_path, LIMIT))]
         runner = InMemoryRunner(agent=agent, app_name="shop", plugins=plugins)
         session = await runner.session_service.create_session(app_name="shop", user_id="ann")
-        [one async for one in runner.run_live(session=session, live_request_queue=LiveRequestQueue())]
+        [event async for event in runner.run_live(session=session, live_request_queue=LiveRequestQueue())]
 
     with pytest.raises(RuntimeError, match="runs at the provider"):
         asyncio.run(live())
@@ -752,7 +752,7 @@ def test_a_plugin_keeps_no_agent_of_an_earlier_request(tmp_path: Path) -> None:
     for _ in range(2):
         asyncio.run(request())
     gc.collect()
-    assert [one() for one in kept] == [None, None]
+    assert [reference() for reference in kept] == [None, None]
 
 
 def test_a_rule_may_name_a_tool_that_is_not_listed_yet(tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ class AdkProcess(Process):
         changed = 0
         for event in self.sessions.sessions[APP][USER][question.conversation].events:
             for call in event.get_function_calls():
-                for found in (call.args, (call.args or {}).get("originalFunctionCall", {}).get("args", {})):
-                    if found == REFUND:
-                        found.update(args)
+                for arguments in (call.args, (call.args or {}).get("originalFunctionCall", {}).get("args", {})):
+                    if arguments == REFUND:
+                        arguments.update(args)
                         changed += 1
         assert changed == 2
 
@@ -111,14 +111,14 @@ class AdkProcess(Process):
         runner, shown = self._runner(team), ""
         config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
         try:
-            found: list[Any] = []
+            waiting: list[Any] = []
             async for event in runner.run_async(user_id=USER, session_id=name, new_message=message, run_config=config):
-                found += questions(event)
+                waiting += questions(event)
                 if stream or event.is_final_response():
                     shown += IDS.sub("", f"{event.model_dump(include=SHOWN)} {event.actions.state_delta}")
         except RunnerHalted:
             return Reply(shown)
-        return Reply(question=WaitingRun(name, team, found[0])) if found else Reply(shown)
+        return Reply(question=WaitingRun(name, team, waiting[0])) if waiting else Reply(shown)
 
     def _runner(self, team: Any) -> Any:
         plugins = [GuardPlugin(self.guard)]
@@ -134,7 +134,7 @@ class AdkProcess(Process):
 
     def _agent(self, team: Any, name: str = "first") -> Any:
         llm, second, inner = team
-        tools: list[Any] = [self._tool(one) for one in self.operator.tools]
+        tools: list[Any] = [self._tool(tool) for tool in self.operator.tools]
         for at, (sub_agent, models) in enumerate(inner, 1):
             if sub_agent.where == "task":
                 tools.append(AgentTool(self._agent(models, f"inner_{at}")))

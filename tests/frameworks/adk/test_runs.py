@@ -85,7 +85,7 @@ def is_path(graph: Graph, steps: list[str], own: str = "") -> bool:
     edges = {(edge.source, edge.target) for edge in graph.edges}
     whole = [START, *([own] if own else []), *steps, END]
     return all(
-        (one, then) in edges or bool(own and {(one, own), (own, then)} <= edges) for one, then in pairwise(whole)
+        (node, then) in edges or bool(own and {(node, own), (own, then)} <= edges) for node, then in pairwise(whole)
     )
 
 
@@ -172,8 +172,8 @@ def random_workflow(draw: Draw) -> Any:
     """Nodes in a row; each leads on by an edge, or by routes to anywhere, the first of which no edge names."""
     names = [f"n{number}" for number in range(draw.random.randint(2, 6))]
     chosen = [draw.random.sample(["x", "y", "z"], draw.random.randint(0, 3)) for _ in names]
-    functions = [routed(draw, *one) if one[1] else plain(draw, one[0]) for one in zip(names, chosen, strict=True)]
-    nodes = [workflow.FunctionNode(func=one) for one in functions]
+    functions = [routed(draw, *pair) if pair[1] else plain(draw, pair[0]) for pair in zip(names, chosen, strict=True)]
+    nodes = [workflow.FunctionNode(func=function) for function in functions]
     edges: list[Any] = [(workflow.START, nodes[0])]
     for node, onward, routes in zip(nodes, [*nodes[1:], None], chosen, strict=True):
         named = {route: draw.random.choice(nodes) for route in routes[1:]}

@@ -72,11 +72,11 @@ class RandomModel(models.BaseLlm):  # type: ignore[name-defined]
 
 def offered(request: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """The calls that a model can make."""
-    for name, one in request.tools_dict.items():
+    for name, tool in request.tools_dict.items():
         if name == "transfer_to_agent":
-            yield from ((name, {"agent_name": target}) for target in one._agent_names)
+            yield from ((name, {"agent_name": target}) for target in tool._agent_names)
         else:
-            yield name, {"request": "x"} if type(one).__name__ == "AgentTool" else {}
+            yield name, {"request": "x"} if type(tool).__name__ == "AgentTool" else {}
 
 
 class Writer:
@@ -143,13 +143,13 @@ def problem(graph: Graph, steps: list[tuple[str, str]]) -> str:
     edges = {(edge.source, edge.target) for edge in graph.edges}
     tools = {name for node in graph.nodes for name in node.tools}
     seen = [name for what, name in steps if what == "agent" and (name in graph.by_id or name not in tools)]
-    order = [START, *(one for at, one in enumerate(seen) if at == 0 or seen[at - 1] != one), END]
+    order = [START, *(agent for at, agent in enumerate(seen) if at == 0 or seen[at - 1] != agent), END]
     here = ""
     for what, name in steps:
         here = name if what == "agent" and name in graph.by_id else here
         if what == "tool" and name not in graph.by_id[here].tools:
             return f"{here} calls {name}"
-    return next((f"{one} > {then}" for one, then in pairwise(order) if (one, then) not in edges), "")
+    return next((f"{earlier} > {then}" for earlier, then in pairwise(order) if (earlier, then) not in edges), "")
 
 
 def check(seed: int, folder: Path) -> None:

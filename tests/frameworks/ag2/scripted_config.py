@@ -46,7 +46,7 @@ class _Client(LLMClient):
 
     async def __call__(self, messages: Sequence[Any], context: Any, *, tools: Any = (), **_: Any) -> ModelResponse:
         self.config.read.append(list(messages))
-        self.config.tools.append({one.function.name: one for one in tools if hasattr(one, "function")})
+        self.config.tools.append({tool.function.name: tool for tool in tools if hasattr(tool, "function")})
         turn = next(self.config.turns, "done")
         if isinstance(turn, str):
             for word in turn.split(" "):

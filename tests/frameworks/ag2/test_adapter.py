@@ -87,7 +87,7 @@ def results_in(events: Any) -> list[Any]:
 
 def reasons(agent: Any) -> list[str]:
     """Returns the errors among the results that the model has read last."""
-    return [str(one.error) for one in outputs(agent) if isinstance(one, ToolErrorEvent)]
+    return [str(output.error) for output in outputs(agent) if isinstance(output, ToolErrorEvent)]
 
 
 def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
@@ -228,8 +228,8 @@ def test_the_tool_gets_copies_of_what_was_judged(tmp_path: Path) -> None:
             kept.append(self)
 
     def approve(request: ApprovalRequest) -> bool:
-        for one in kept:
-            one.amount = 999
+        for payment in kept:
+            payment.amount = 999
         return True
 
     def pay(money: Kept) -> str:
@@ -254,7 +254,7 @@ def test_a_model_cannot_pass_what_the_host_fills_in(tmp_path: Path) -> None:
         return shop.refund(user, amount)
 
     calls = [("pay", {"amount": 5, "user": "root"}), ("pay", {"amount": 5, "ctx": {}}), ("pay", {"amount": 5})]
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, *[[one] for one in calls], "done", tools=[pay])
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, *[[call] for call in calls], "done", tools=[pay])
     ran(agent)
     assert callers == ["ann"]
     assert len(reasons(agent)) == 2
@@ -292,7 +292,7 @@ def test_every_kind_of_tool_is_judged(tmp_path: Path) -> None:
         if kind == "later":
             agent.add_tool(shop.refund)
         if kind == "plugin member":
-            next(one for one in agent.tools if isinstance(one, Toolkit))._add_tool(shop.wire)
+            next(tool for tool in agent.tools if isinstance(tool, Toolkit))._add_tool(shop.wire)
         turn: dict[str, Any] = {"tools": tools} if kind == "of one turn" else {}
         assert ran(agent, **turn) == "done"
         assert shop.refunds == [("W1", 50)], kind
@@ -342,8 +342,8 @@ def test_sandboxed_code_is_a_call(tmp_path: Path) -> None:
     rule = "version: 1\npolicies:\n  - {id: r, temporal: 'forall(run_code(code=c), c matches /print.*/)'}\n"
     code = SandboxCodeTool(LocalEnvironment(str(tmp_path)), languages=("python",))
     written = f"open({str(tmp_path / 'made')!r}, 'w')"
-    calls = [("run_code", {"code": one, "language": "python"}) for one in (written, "print(6 * 7)")]
-    agent = agent_of(guard_of(tmp_path, rule), Shop(), *[[one] for one in calls], "done", tools=[code])
+    calls = [("run_code", {"code": text, "language": "python"}) for text in (written, "print(6 * 7)")]
+    agent = agent_of(guard_of(tmp_path, rule), Shop(), *[[call] for call in calls], "done", tools=[code])
     assert ran(agent) == "done"
     assert not (tmp_path / "made").exists()
     assert len(reasons(agent)) == 1

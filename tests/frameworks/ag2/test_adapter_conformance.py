@@ -76,7 +76,7 @@ class Ag2Process(DeskProcess):
 
     def _agent(self, name: str, script: Script) -> Any:
         turns: list[Any] = []
-        tools: list[Any] = [self._tool(one) for one in self.operator.tools]
+        tools: list[Any] = [self._tool(tool) for tool in self.operator.tools]
         for turn in script:
             assert not isinstance(turn, HandOff)
             if isinstance(turn, SubAgent):
@@ -136,7 +136,7 @@ class ServedTool(Tool):
         async def execution(event: Any, context: Any) -> Any:
             return await self(event, context)
 
-        layers = [*reversed(self._middleware), *(one.on_tool_execution for one in middleware)]
+        layers = [*reversed(self._middleware), *(handler.on_tool_execution for handler in middleware)]
         for layer in layers:
             execution = _layered(layer, execution)
 
@@ -168,7 +168,7 @@ class ShopToolkit(Toolkit):
         return self
 
     async def schemas(self, context: Any) -> Any:
-        self._tools = {one: ServedTool(self.shop, one) for one in self.tools_of_server}
+        self._tools = {tool: ServedTool(self.shop, tool) for tool in self.tools_of_server}
         return await super().schemas(context)
 
 

@@ -41,7 +41,7 @@ class ScriptedClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], Bas
 
     def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **kwargs: Any) -> Any:
         self.read.append(list(messages))
-        self.offered.append({one.name: one for one in options.get("tools") or () if hasattr(one, "name")})
+        self.offered.append({tool.name: tool for tool in options.get("tools") or () if hasattr(tool, "name")})
         contents = _contents(next(self.turns, "done"))
         if stream:
             return self._build_response_stream(_words(contents, self.service_id))
@@ -53,8 +53,10 @@ async def _whole(contents: list[Content], service_id: str | None) -> ChatRespons
 
 
 async def _words(contents: list[Content], service_id: str | None) -> AsyncIterator[ChatResponseUpdate]:
-    for one in contents:
-        words = [Content.from_text(f"{word} ") for word in (one.text or "").split(" ")] if one.type == "text" else [one]
+    for part in contents:
+        words = (
+            [Content.from_text(f"{word} ") for word in (part.text or "").split(" ")] if part.type == "text" else [part]
+        )
         for content in words:
             yield ChatResponseUpdate(role="assistant", contents=[content], conversation_id=service_id)
 
@@ -62,7 +64,7 @@ async def _words(contents: list[Content], service_id: str | None) -> AsyncIterat
 def _contents(turn: Turn) -> list[Content]:
     if isinstance(turn, str):
         return [Content.from_text(turn)]
-    return [Content.from_text(one) if isinstance(one, str) else _call(*one) for one in turn]
+    return [Content.from_text(part) if isinstance(part, str) else _call(*part) for part in turn]
 
 
 def _call(name: str, args: Any) -> Content:

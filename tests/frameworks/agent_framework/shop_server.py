@@ -31,13 +31,13 @@ class ShopServer:
 
     async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
         schema = {"type": "object", "properties": _PROPERTIES}
-        return types.ListToolsResult(tools=[types.Tool(name=one, input_schema=schema) for one in self.names])
+        return types.ListToolsResult(tools=[types.Tool(name=name, input_schema=schema) for name in self.names])
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        found = await self._find(params.name)(**(params.arguments or {}))
-        if isinstance(found, types.CallToolResult):
-            return found
-        return types.CallToolResult(content=[types.TextContent(type="text", text=str(found))])
+        call = await self._find(params.name)(**(params.arguments or {}))
+        if isinstance(call, types.CallToolResult):
+            return call
+        return types.CallToolResult(content=[types.TextContent(type="text", text=str(call))])
 
 
 class _InProcess(MCPTool):

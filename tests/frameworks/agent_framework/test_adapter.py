@@ -101,8 +101,8 @@ async def streamed(agent: Any, messages: Any = "please", **options: Any) -> tupl
 
 def outputs(agent: Any) -> str:
     """Returns the results in the last messages that the model has read."""
-    contents = [one for message in agent.client.read[-1] for one in message.contents]
-    return "\n".join(str(one.result) for one in contents if one.type == "function_result")
+    contents = [content for message in agent.client.read[-1] for content in message.contents]
+    return "\n".join(str(content.result) for content in contents if content.type == "function_result")
 
 
 def reviewed(agent: Any, decision: Any, session: AgentSession, say: Callable[[Any, Any], Content] = answer) -> Any:
@@ -153,7 +153,7 @@ def test_a_run_without_a_conversation_is_denied(tmp_path: Path) -> None:
     with conversation("c9"):
         ran(agent_of(guard, shop, refund(5)), session=session_of("other"))
     ran(guarded(unguarded_agent(shop, refund(6)), guard, conversation=lambda: "c8"), session=None)
-    assert [len(guard.session(one).history) for one in ("customer-7", "c9", "c8")] == [1, 1, 1]
+    assert [len(guard.session(name).history) for name in ("customer-7", "c9", "c8")] == [1, 1, 1]
     assert len(shop.refunds) == 3
 
 
@@ -302,7 +302,7 @@ def test_a_streamed_run_asks_and_goes_on(tmp_path: Path) -> None:
 
     async def run() -> str:
         _, updates = await streamed(agent, session=session)
-        request = next(one for update in updates for one in update.user_input_requests)
+        request = next(input_request for update in updates for input_request in update.user_input_requests)
         reply = Message(role="user", contents=[answer(request, APPROVE)])
         return str((await streamed(agent, reply, session=session))[0].text.strip())
 
@@ -552,9 +552,9 @@ def test_the_agents_of_a_workflow_are_guarded_together(tmp_path: Path) -> None:
         asyncio.run(run(workflow))
         assert shop.refunds == [("W1", 50)] * times
     for workflow, count in zip(built[3:], (3, 3), strict=True):
-        found = list(agents_of(guarded(workflow, guard_of(tmp_path, LIMIT))))
-        assert len(found) == count
-        assert all(hasattr(one.client, "guardagent_attachment") for one in found)
+        guarded_agents = list(agents_of(guarded(workflow, guard_of(tmp_path, LIMIT))))
+        assert len(guarded_agents) == count
+        assert all(hasattr(guarded_agent.client, "guardagent_attachment") for guarded_agent in guarded_agents)
     with pytest.raises(InputError, match="this is a Elsewhere"):
         guarded(SequentialBuilder(participants=[Elsewhere(name="e")]).build(), guard_of(tmp_path, LIMIT))
     within = SequentialBuilder(participants=agents()).build().as_agent(name="team")
@@ -587,7 +587,7 @@ def test_a_denied_hand_off_stays_with_its_agent(tmp_path: Path) -> None:
             with conversation("c1"):
                 return list((await builder.build().run("please")).get_outputs())
 
-        assert expected in str([one.text for one in asyncio.run(run())])
+        assert expected in str([output.text for output in asyncio.run(run())])
         assert shop.refunds == []
 
 
@@ -609,8 +609,11 @@ def test_a_hand_off_waits_for_a_reviewer(tmp_path: Path) -> None:
         async def run(workflow: Any = workflow, decision: Any = decision) -> str:
             with conversation("c1"):
                 waiting = await workflow.run("please")
-                answers = {one.request_id: answer(one.data, decision) for one in waiting.get_request_info_events()}
-                return str([one.text for one in (await workflow.run(responses=answers)).get_outputs()])
+                answers = {
+                    info_event.request_id: answer(info_event.data, decision)
+                    for info_event in waiting.get_request_info_events()
+                }
+                return str([output.text for output in (await workflow.run(responses=answers)).get_outputs()])
 
         assert expected in asyncio.run(run()), decision
 
@@ -665,7 +668,7 @@ def test_a_copy_of_an_agent_is_guarded(tmp_path: Path) -> None:
     ran(Agent(client=created, tools=[shop.refund]))
     assert shop.refunds == [("W1", 50)]
     assert "guardagent" not in str(agent.client.to_dict())
-    assert "guardagent" not in str([one.to_dict() for one in created.offered[0].values()])
+    assert "guardagent" not in str([tool.to_dict() for tool in created.offered[0].values()])
 
 
 def test_the_limits_of_a_tool_count_what_ran(tmp_path: Path) -> None:
@@ -787,11 +790,11 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], per_call: bool, tmp_path: 
         session, guard = session_of(), guard_of(tmp_path, LIMIT, answers=NoSecrets())
         agent = agent_of(guard, Shop(), *turns, require_per_service_call_history_persistence=per_call)
         for _ in range(2):
-            found, updates = (
+            response, updates = (
                 asyncio.run(streamed(agent, session=session)) if stream else (ran(agent, session=session), [])
             )
-        shown = [one.to_dict() for one in updates]
-        assert "47x11" not in f"{found.to_dict()} {shown} {session.to_dict()} {agent.client.read}"
+        shown = [update.to_dict() for update in updates]
+        assert "47x11" not in f"{response.to_dict()} {shown} {session.to_dict()} {agent.client.read}"
 
 
 def test_a_withheld_answer_keeps_the_conversation_of_the_service(tmp_path: Path) -> None:
@@ -799,8 +802,8 @@ def test_a_withheld_answer_keeps_the_conversation_of_the_service(tmp_path: Path)
     for stream in (False, True):
         guard, session = guard_of(tmp_path, LIMIT, answers=NoSecrets()), session_of()
         agent = guarded(Agent(client=ScriptedClient([PIN], "resp-1")), guard)
-        found = asyncio.run(streamed(agent, session=session))[0] if stream else ran(agent, session=session)
-        assert "withheld" in found.text
+        agent_ran = asyncio.run(streamed(agent, session=session))[0] if stream else ran(agent, session=session)
+        assert "withheld" in agent_ran.text
         assert session.service_session_id == "resp-1"
 
 
@@ -817,11 +820,11 @@ def test_text_beside_calls_is_a_part_of_the_answer(tmp_path: Path) -> None:
     shop, session = Shop(), session_of()
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     agent = agent_of(guard, shop, [PIN, *refund(50)], "done")
-    found = ran(agent, session=session)
-    assert "47x11" not in str(found.to_dict())
-    assert "withheld" in found.text
+    agent_ran = ran(agent, session=session)
+    assert "47x11" not in str(agent_ran.to_dict())
+    assert "withheld" in agent_ran.text
     assert shop.refunds == [("W1", 50)]
-    assert any(one.type == "function_result" for message in found.messages for one in message.contents)
+    assert any(content.type == "function_result" for message in agent_ran.messages for content in message.contents)
 
 
 def test_an_answer_that_an_agent_middleware_replaces_is_the_operator_s(tmp_path: Path) -> None:
@@ -863,11 +866,11 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
         (pays, "no lossless form"),
         (half, "has no 'max_invocations'"),
     ]
-    for one, message in refused:
+    for refused_tool, message in refused:
         with pytest.raises(InputError, match=message):
-            agent_of(guard_of(tmp_path, LIMIT), shop, tools=[one])
+            agent_of(guard_of(tmp_path, LIMIT), shop, tools=[refused_tool])
         with pytest.raises(InputError, match=message):
-            ran(agent_of(guard_of(tmp_path, LIMIT), shop), tools=[one])
+            ran(agent_of(guard_of(tmp_path, LIMIT), shop), tools=[refused_tool])
     named = unguarded_agent(shop, "done", tools=[{"type": "web_search"}, shop.refund])
     assert ran(guarded(named, guard_of(tmp_path, LIMIT), unguarded={"web_search"})).text == "done"
     with pytest.raises(InputError, match="did you mean 'refund'"):

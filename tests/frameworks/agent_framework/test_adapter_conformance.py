@@ -75,7 +75,7 @@ class AgentFrameworkProcess(Process):
         stream: bool = False,
     ) -> Reply:
         team = team_of(script, ScriptedClient, [[("handoff_to_second", {})]])
-        shown = [one for call, output in history for one in _shown(call, output)]
+        shown = [message for call, output in history for message in _shown(call, output)]
         messages = [*shown, Message(role="user", contents=["please"])]
         if team[1] is not None:
             return await self._handed_over(team, conversation)
@@ -114,7 +114,11 @@ class AgentFrameworkProcess(Process):
             return Reply(shown)
         finally:
             await agent.close()
-        requests = [one for one in response.user_input_requests if one.type == "function_approval_request"]
+        requests = [
+            input_request
+            for input_request in response.user_input_requests
+            if input_request.type == "function_approval_request"
+        ]
         if requests:
             key = f"session {next(_ids)}"
             self.operator.kept[key] = json.dumps(session.to_dict())
@@ -132,7 +136,7 @@ class AgentFrameworkProcess(Process):
 
     def _agent(self, team: Any, name: str = "clerk") -> Any:
         client, second, inner = team
-        tools: list[Any] = [_tool(one, self.operator.shop.tool(one)) for one in self.operator.tools]
+        tools: list[Any] = [_tool(tool, self.operator.shop.tool(tool)) for tool in self.operator.tools]
         for at, (sub_agent, own) in enumerate(inner, 1):
             tools.append(self._delegate(sub_agent, self._agent(own), at))
         agent = Agent(

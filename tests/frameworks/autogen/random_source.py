@@ -82,9 +82,8 @@ class Writer:
     def _tools(self) -> str:
         some = self.random.sample(TOOLS, self.random.choice([0, 1, 1, 2]))
         forms = ("{0}", "BY_NAME[{0!r}]", "FunctionTool({0}, description='d')")
-        return (
-            f"[{', '.join(self.random.choice(forms).replace('{0!r}', repr(one)).replace('{0}', one) for one in some)}]"
-        )
+        shown = (self.random.choice(forms).replace("{0!r}", repr(tool)).replace("{0}", tool) for tool in some)
+        return f"[{', '.join(shown)}]"
 
     def _agents(self, **more: str) -> list[str]:
         if not more and self.random.random() < 0.4:

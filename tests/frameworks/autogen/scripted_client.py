@@ -32,8 +32,8 @@ class ScriptedClient(ReplayChatCompletionClient):
 
     async def create(self, messages: Any, *, tools: Any = (), **_: Any) -> CreateResult:
         self.read.append(list(messages))
-        schemas = [one if isinstance(one, Mapping) else one.schema for one in tools]
-        self.tools.append({one["name"]: one for one in schemas})
+        schemas = [tool if isinstance(tool, Mapping) else tool.schema for tool in tools]
+        self.tools.append({schema["name"]: schema for schema in schemas})
         turn = next(self._turns, "done")
         usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
         if isinstance(turn, str):

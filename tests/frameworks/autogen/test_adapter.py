@@ -113,7 +113,9 @@ def streamed(agent: Any, name: str = "c1", task: str = "please") -> list[Any]:
 def outputs(agent: Any) -> list[Any]:
     """Returns the results of calls that the model has read last."""
     read = agent._model_client.read[-1]
-    return [result for one in read if isinstance(one, FunctionExecutionResultMessage) for result in one.content]
+    return [
+        result for message in read if isinstance(message, FunctionExecutionResultMessage) for result in message.content
+    ]
 
 
 def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", awaited: bool = False) -> Ran:
@@ -132,7 +134,9 @@ def run_in_team(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = 
 
 def _read(runner: Any, agent: Any, named: str | None) -> Ran:
     last = asyncio.run(runner.run(task="please")).messages[-1] if named is None else ran(runner, named)
-    return Ran(last.content, [str(read) for read in agent._model_client.read], [one.is_error for one in outputs(agent)])
+    return Ran(
+        last.content, [str(read) for read in agent._model_client.read], [output.is_error for output in outputs(agent)]
+    )
 
 
 test_guarded_run = guarded_run_test({"agent": run, "team": run_in_team}, TeamHalted, written=True)
@@ -170,9 +174,9 @@ def test_what_a_call_raises_does_not_hang_the_run(tmp_path: Path) -> None:
 
     tools = [shop.refund, shop.break_down, FunctionTool(cancelled, "ends")]
     calls = [("refund", "[1]"), ("break_down", {}), ("cancelled", {}), ("refnud", {}), ("refund", "no json")]
-    agent = agent_of(guard_of(tmp_path, LIMIT), shop, *[[one] for one in calls], refund(50), "done", tools=tools)
+    agent = agent_of(guard_of(tmp_path, LIMIT), shop, *[[call] for call in calls], refund(50), "done", tools=tools)
     assert ran(agent).content == "done"
-    assert [one.is_error for one in outputs(agent)] == [True] * 5 + [False]
+    assert [output.is_error for output in outputs(agent)] == [True] * 5 + [False]
     assert shop.refunds == [("W1", 50)]
 
 
@@ -256,8 +260,8 @@ def test_the_tool_gets_copies_of_what_was_judged(tmp_path: Path) -> None:
             kept.append(self)
 
     def approve(request: ApprovalRequest) -> bool:
-        for one in kept:
-            one.amount = 999
+        for payment in kept:
+            payment.amount = 999
         return True
 
     def pay(money: Kept) -> str:
@@ -362,7 +366,7 @@ def test_parallel_calls_and_reflection(tmp_path: Path) -> None:
     )
     assert ran(agent).content == "so"
     assert sorted(shop.refunds) == [("A", 50), ("B", 500), ("C", 70)]
-    assert sum(one.is_error for one in outputs(agent)) == 1
+    assert sum(output.is_error for output in outputs(agent)) == 1
 
 
 def team_of(kind: str, agent: Any, shop: Shop) -> Any:
@@ -427,8 +431,10 @@ def test_handoffs_are_events(tmp_path: Path) -> None:
         ended = TextMessageTermination("clerk") | TextMessageTermination("helper")
         team = Swarm([agent, *others], termination_condition=ended)
         guard = guard_of(tmp_path, rule)
-        found = streamed(guarded(team, guard))[-1].messages
-        spoken = [one.source for one in found if isinstance(one, TextMessage) and one.source != "user"]
+        messages = streamed(guarded(team, guard))[-1].messages
+        spoken = [
+            message.source for message in messages if isinstance(message, TextMessage) and message.source != "user"
+        ]
         assert spoken == [speaker]
         recorded = [event.args["to"] for event in guard.session("c1").history]
         assert recorded == ([target] if target == "helper" else [])
@@ -467,9 +473,9 @@ def test_a_denied_handoff_alone_is_summarized(tmp_path: Path) -> None:
     )
     calls: Turn = [("transfer_to_boss", {}), ("transfer_to_boss", {})]
     agent = agent_of(guard_of(tmp_path, rule), Shop(), calls, tools=[], handoffs=["boss"], max_tool_iterations=1)
-    found = ran(agent)
-    assert type(found).__name__ == "ToolCallSummaryMessage"
-    assert "Stay here" in found.content
+    agent_ran = ran(agent)
+    assert type(agent_ran).__name__ == "ToolCallSummaryMessage"
+    assert "Stay here" in agent_ran.content
 
 
 class Shell(CodeExecutor):
@@ -481,7 +487,7 @@ class Shell(CodeExecutor):
         self.ran = list[str]()
 
     async def execute_code_blocks(self, code_blocks: list[CodeBlock], cancellation_token: Any) -> CodeResult:
-        self.ran += [one.code.strip() for one in code_blocks]
+        self.ran += [code_block.code.strip() for code_block in code_blocks]
         return CodeResult(exit_code=0, output="fine")
 
     async def start(self) -> None: ...
@@ -608,7 +614,7 @@ def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
 
     agent = asyncio.run(run())
     assert (tmp_path / "book").read_text().split() == ["W1:50"]
-    assert [one.is_error for one in outputs(agent)] == [True, True, False, True, False, False, True]
+    assert [output.is_error for output in outputs(agent)] == [True, True, False, True, False, False, True]
     offered = agent._model_client.tools[-1]["payout"]
     assert "Not accepted" in offered["description"]
 
@@ -810,9 +816,9 @@ def test_a_dump_without_the_guard_is_refused(tmp_path: Path) -> None:
     """The dump of an agent, its team, its workbench or its tool would be one without a guard."""
     agent = plain(Shop(), "x")
     team = guarded(RoundRobinGroupChat([agent], max_turns=1), guard_of(tmp_path, LIMIT))
-    for one in (agent, team, agent._workbench[0], agent._workbench[0]._tools[0], AgentTool(agent)):
+    for component in (agent, team, agent._workbench[0], agent._workbench[0]._tools[0], AgentTool(agent)):
         with pytest.raises(InputError, match="dump it before"):
-            one.dump_component()
+            component.dump_component()
 
 
 def test_the_original_tools_are_not_changed(tmp_path: Path) -> None:

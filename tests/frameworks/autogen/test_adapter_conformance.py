@@ -117,8 +117,8 @@ class AutoGenProcess(DeskProcess):
         return RoundRobinGroupChat([agent], termination_condition=MaxMessageTermination(20), max_turns=1)
 
     def _agent(self, name: str, models: Models, history: list[Any], *, stream: bool = False) -> Any:
-        tools: list[Any] = [FunctionTool(self.operator.shop.tool(one), one) for one in self.operator.tools]
-        tools += [self._delegate(one, inner, at) for at, (one, inner) in enumerate(models.inner, 1)]
+        tools: list[Any] = [FunctionTool(self.operator.shop.tool(tool), tool) for tool in self.operator.tools]
+        tools += [self._delegate(sub_agent, inner, at) for at, (sub_agent, inner) in enumerate(models.inner, 1)]
         return AssistantAgent(
             name,
             models.own,
@@ -156,7 +156,7 @@ class ShopWorkbench(Workbench):
     async def list_tools(self) -> list[Any]:
         properties = {"order_id": {"type": "string"}, "amount": {"type": "integer"}}
         schema = {"type": "object", "properties": properties}
-        return [{"name": one, "description": one, "parameters": schema} for one in self.tools]
+        return [{"name": tool, "description": tool, "parameters": schema} for tool in self.tools]
 
     async def call_tool(self, name: str, arguments: Any = None, *_: Any, **__: Any) -> ToolResult:
         output = await self.shop.tool(name)(**(arguments or {}))

@@ -81,7 +81,9 @@ def pair(chance: random.Random, names: list[str]) -> list[str]:
 
 def queue(chance: random.Random, names: list[str]) -> list[str]:
     first, *others = chance.sample(names, len(names))
-    chats = [f'{{"recipient": {one}, "message": "x", "max_turns": {chance.randint(1, 2)}}}' for one in others]
+    chats = [
+        f'{{"recipient": {recipient}, "message": "x", "max_turns": {chance.randint(1, 2)}}}' for recipient in others
+    ]
     return ["def go():", f"    {first}.initiate_chats([{', '.join(chats)}])"]
 
 
@@ -90,9 +92,9 @@ def group(chance: random.Random, names: list[str]) -> list[str]:
     inside = chance.sample(names, chance.randint(2, len(names)))
     repeats = chance.choice(["", ", allow_repeat_speaker=False"])
     listed = ", ".join(inside)
-    moves = "\n".join(f"    if last is {one}:\n        return {chance.choice(inside)}" for one in names)
+    moves = "\n".join(f"    if last is {name}:\n        return {chance.choice(inside)}" for name in names)
     if chance.random() < 0.3 and method == '"random"':
-        allowed = ", ".join(f"{one}: [{', '.join(chance.sample(inside, 2))}]" for one in inside)
+        allowed = ", ".join(f"{speaker}: [{', '.join(chance.sample(inside, 2))}]" for speaker in inside)
         repeats = f', allowed_or_disallowed_speaker_transitions={{{allowed}}}, speaker_transitions_type="allowed"'
     limit = f"max_round={chance.randint(2, 8)}"
     return [
@@ -113,7 +115,7 @@ def play(text: str, chance: random.Random) -> tuple[list[str], list[str]]:
         spoke.append(sender.name)
         return message
 
-    agents = [one for one in space.values() if isinstance(one, autogen.ConversableAgent)]
+    agents = [agent for agent in space.values() if isinstance(agent, autogen.ConversableAgent)]
     for one in agents:
         one.replace_reply_func(autogen.ConversableAgent.generate_oai_reply, scripted(one, chance))
         if not isinstance(one, autogen.GroupChatManager):
@@ -124,7 +126,7 @@ def play(text: str, chance: random.Random) -> tuple[list[str], list[str]]:
 
 
 def scripted(agent: Any, chance: random.Random) -> Any:
-    proposed = [one["function"]["name"] for one in (agent.llm_config or {}).get("tools", [])]
+    proposed = [tool["function"]["name"] for tool in (agent.llm_config or {}).get("tools", [])]
 
     def answer(*_arguments: Any, **_more: Any) -> tuple[bool, Any]:
         if not agent.llm_config or isinstance(agent.llm_config, bool):
@@ -159,9 +161,11 @@ def is_run(graph: Graph, text: str, spoke: list[str]) -> bool:
     """Whether a run is a path; a person who ends a chat has no message of their own."""
     edges = {(edge.source, edge.target) for edge in graph.edges}
     people = {
-        one.partition(" = ")[0] for one in text.splitlines() if " = UserProxyAgent(" in one and "NEVER" not in one
+        line.partition(" = ")[0] for line in text.splitlines() if " = UserProxyAgent(" in line and "NEVER" not in line
     }
-    silent = {(a, b) for (a, one), (other, b) in itertools.product(edges, edges) if one == other and one in people}
-    stops = {one.id for one in graph.nodes if one.metadata.get("may_stop")}
+    silent = {
+        (a, b) for (a, person), (other, b) in itertools.product(edges, edges) if person == other and person in people
+    }
+    stops = {node.id for node in graph.nodes if node.metadata.get("may_stop")}
     steps = {*itertools.pairwise([START, *spoke]), (spoke[-1], END)}
-    return steps <= edges | silent | {(one, one) for one in stops} | {(one, END) for one in stops}
+    return steps <= edges | silent | {(stop, stop) for stop in stops} | {(stop, END) for stop in stops}

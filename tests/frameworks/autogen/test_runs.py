@@ -81,13 +81,13 @@ def runs(team: Any, draw: Draw, times: int = 5) -> list[list[str]]:
 
 
 async def _runs(team: Any, draw: Draw, times: int) -> list[list[str]]:
-    found = []
+    runs = []
     for _ in range(times):
         draw.spoke.clear()
         result = await team.run(task="x")
-        found.append(list(draw.spoke) or spoke_in(result))
+        runs.append(list(draw.spoke) or spoke_in(result))
         await team.reset()
-    return found
+    return runs
 
 
 def is_path(graph: Graph, spoke: list[str]) -> bool:
@@ -130,7 +130,7 @@ def test_selectors_run_along_their_edges(seed: int) -> None:
     """Random models and functions choose the next speaker by the last one."""
     draw, names = Draw(seed), names_of("n")
     members = steps(draw, names)
-    model = Chooser(draw, [one.name for one in members])
+    model = Chooser(draw, [member.name for member in members])
 
     def follows(thread: Any) -> Any:
         if thread[-1].source == "n0":
@@ -164,27 +164,31 @@ def test_swarms_run_along_their_edges(seed: int) -> None:
 
 def spoke_in(result: Any) -> list[str]:
     """The speakers of a run by its messages; a final hand-off to a person comes last."""
-    replies = [one for one in result.messages if isinstance(one, messages.BaseChatMessage) and one.source != "user"]
+    replies = [
+        message
+        for message in result.messages
+        if isinstance(message, messages.BaseChatMessage) and message.source != "user"
+    ]
     handed = (
         [replies[-1].target]
         if isinstance(replies[-1], messages.HandoffMessage) and replies[-1].target == "person"
         else []
     )
-    return [*(one.source for one in replies), *handed]
+    return [*(reply.source for reply in replies), *handed]
 
 
 def random_flow(draw: Draw, **more: int) -> Any:
     """A graph at random: to later ones with or without conditions, waiting for all or any, and sometimes back."""
     members = steps(draw, names_of("n"), 6)
     builder = teams.DiGraphBuilder()
-    for one in members:
-        builder.add_node(one)
-    for place, one in enumerate(members):
+    for member in members:
+        builder.add_node(member)
+    for place, member in enumerate(members):
         later = members[place + 1 :]
         for other in draw.random.sample(later, min(len(later), draw.random.randint(1, 2))):
-            builder.add_edge(one, other, condition=draw.random.choice([None, "yes", "no"]), **waits(other))
+            builder.add_edge(member, other, condition=draw.random.choice([None, "yes", "no"]), **waits(other))
         if place and more and draw.random.random() < 0.3:
-            builder.add_edge(one, members[place - 1], condition="maybe", activation_group="back")
+            builder.add_edge(member, members[place - 1], condition="maybe", activation_group="back")
     return teams.GraphFlow(builder.get_participants(), graph=builder.set_entry_point(members[0]).build(), **more)
 
 

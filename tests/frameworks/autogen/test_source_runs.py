@@ -31,10 +31,10 @@ def run(program: Any) -> tuple[list[tuple[str, list[str]]], list[str]]:
         if name not in program.NAMES:
             continue
         if kind == "ToolCallExecutionEvent":
-            turns.append((f"{name}:", [one.name for one in message.content if one.name in TOOLS]))
+            turns.append((f"{name}:", [call.name for call in message.content if call.name in TOOLS]))
         elif kind in {"TextMessage", "ToolCallSummaryMessage", "HandoffMessage"}:
             tools = [tool for own, several in turns if own == f"{name}:" for tool in several]
-            turns = [*(one for one in turns if not one[0].endswith(":")), (name, tools)]
+            turns = [*(turn for turn in turns if not turn[0].endswith(":")), (name, tools)]
             if kind == "HandoffMessage" and message.target == "person":
                 turns.append(("person", []))
     return turns, list(program.RAN)

@@ -55,7 +55,7 @@ class MessagesServer(ThreadingHTTPServer):
 
 def content(turn: ModelTurn) -> list[dict[str, Any]]:
     """Returns a turn as content of the Messages API."""
-    return [_block(one) for one in ([turn] if isinstance(turn, str) else turn)]
+    return [_block(part) for part in ([turn] if isinstance(turn, str) else turn)]
 
 
 def _block(part: str | tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -66,19 +66,19 @@ def _block(part: str | tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _place(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
     key, turn = "", 0
-    for one in messages:
-        if one["role"] == "assistant":
+    for message in messages:
+        if message["role"] == "assistant":
             turn += 1
-        elif found := _KEY.findall(_prompt(one["content"])):
-            key, turn = found[-1], 0
+        elif keys := _KEY.findall(_prompt(message["content"])):
+            key, turn = keys[-1], 0
     return key, turn
 
 
-def _prompt(found: Any) -> str:
+def _prompt(message_content: Any) -> str:
     """Returns the text of a message without the results of tools."""
-    if isinstance(found, str):
-        return found
-    return "\n".join(str(one["text"]) for one in found if one.get("type") == "text")
+    if isinstance(message_content, str):
+        return message_content
+    return "\n".join(str(one["text"]) for one in message_content if one.get("type") == "text")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.path.startswith("/v1/messages"):
             return self._send("application/json", "{}")
         blocks = self.server.blocks(body)
-        calls = any(one["type"] == "tool_use" for one in blocks)
+        calls = any(block["type"] == "tool_use" for block in blocks)
         message = {
             "id": f"msg_{next(_ids):08}",
             "type": "message",

@@ -62,7 +62,8 @@ class ScriptedProgram(Transport):
     def _initialize(self, message: Mapping[str, Any]) -> None:
         hooks = message["request"].get("hooks") or {}
         self._hooks = {
-            name: [one for hook in found for one in hook["hookCallbackIds"]] for name, found in hooks.items()
+            name: [hook_callback_id for hook in matchers for hook_callback_id in hook["hookCallbackIds"]]
+            for name, matchers in hooks.items()
         }
         answer = {"hook_on_failure_supported": True} if self._honors else {}
         response = {"subtype": "success", "request_id": message["request_id"], "response": answer}
@@ -83,10 +84,12 @@ class ScriptedProgram(Transport):
 
     async def hook(self, event: str, **fields: Any) -> list[dict[str, Any]]:
         """Runs the hooks of an event. Returns their answers."""
-        found = {"session_id": SESSION, "transcript_path": "", "cwd": "", "hook_event_name": event, **fields}
+        payload = {"session_id": SESSION, "transcript_path": "", "cwd": "", "hook_event_name": event, **fields}
         requests = (
-            self._ask(subtype="hook_callback", callback_id=one, input=found, tool_use_id=fields.get("tool_use_id"))
-            for one in self._hooks.get(event, ())
+            self._ask(
+                subtype="hook_callback", callback_id=callback_id, input=payload, tool_use_id=fields.get("tool_use_id")
+            )
+            for callback_id in self._hooks.get(event, ())
         )
         return list(await asyncio.gather(*requests))
 

@@ -53,12 +53,12 @@ def tool_of(name: str, function: Callable[..., Any], schema: Mapping[str, Any] |
 def blocks(output: Any) -> dict[str, Any]:
     """Returns the output of a tool in the SDK's form."""
     texts = output if isinstance(output, list) else [output]
-    return {"content": [{"type": "text", "text": str(one)} for one in texts]}
+    return {"content": [{"type": "text", "text": str(text)} for text in texts]}
 
 
 def shop_options(url: str, home: Path, functions: Mapping[str, Callable[..., Any]], **more: Any) -> ClaudeAgentOptions:
     """Returns the options of sessions with these tools of a server `shop`, all of which the host allows."""
-    server = create_sdk_mcp_server("shop", tools=[tool_of(name, one) for name, one in functions.items()])
+    server = create_sdk_mcp_server("shop", tools=[tool_of(name, function) for name, function in functions.items()])
     options = {
         "allowed_tools": [f"mcp__shop__{name}" for name in functions],
         "mcp_servers": {"shop": server},

@@ -79,12 +79,16 @@ class Ran:
 
     @property
     def result(self) -> Any:
-        return next(one for one in reversed(self.messages) if isinstance(one, claude_agent_sdk.ResultMessage))
+        return next(
+            message for message in reversed(self.messages) if isinstance(message, claude_agent_sdk.ResultMessage)
+        )
 
     @property
     def shown(self) -> str:
         """All that the user sees: all but the results of tools."""
-        return "".join(str(one) for one in self.messages if not isinstance(one, claude_agent_sdk.UserMessage))
+        return "".join(
+            str(message) for message in self.messages if not isinstance(message, claude_agent_sdk.UserMessage)
+        )
 
 
 def ran(guard: Any, home: Path, turns: Turns, shop: Shop | None = None, **options: Any) -> Ran:
@@ -103,15 +107,15 @@ def ran(guard: Any, home: Path, turns: Turns, shop: Shop | None = None, **option
 
 async def aran(guard: Any, home: Path, turns: Turns, shop: Shop | None = None, **options: Any) -> Ran:
     """As `ran`."""
-    read, found = options.pop("reader", query), shop or Shop()
+    read, own_shop = options.pop("reader", query), shop or Shop()
     attached = {"conversation": options.pop("named", None), "unguarded": options.pop("unguarded", ())}
-    tools = {"refund": found.arefund, "wire": _awaited(found.wire)}
+    tools = {"refund": own_shop.arefund, "wire": _awaited(own_shop.wire)}
     with messages_server({"k": turns, "inner": options.pop("inner", ())}) as model:
         made = shop_options(model.url, home, tools, **{"tools": ["Bash", "Agent"], **options})
         made.allowed_tools += ["Bash", "Agent"] if "allowed_tools" not in options else []
         made = guarded(made, guard, **attached)
-        messages = [one async for one in read(prompt="script:k", options=made)]
-    return Ran(messages, [json.dumps(one["messages"]) for one in model.requests])
+        messages = [message async for message in read(prompt="script:k", options=made)]
+    return Ran(messages, [json.dumps(request["messages"]) for request in model.requests])
 
 
 def _awaited(function: Any) -> Any:
@@ -127,17 +131,17 @@ def _awaited(function: Any) -> Any:
 def test_a_denied_refund_is_replanned(tmp_path: Path) -> None:
     """500 is denied with the reason and the remedy, 50 is paid, and the run continues to its answer."""
     shop = Shop()
-    found = ran(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, [refund(500), refund(50), "paid"], shop)
-    assert (shop.refunds, found.result.result) == ([("W1", 50)], "paid")
-    assert "refund 100 or less" in found.requests[1]
+    outcome = ran(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, [refund(500), refund(50), "paid"], shop)
+    assert (shop.refunds, outcome.result.result) == ([("W1", 50)], "paid")
+    assert "refund 100 or less" in outcome.requests[1]
 
 
 def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None:
     """The denials of one message count once; the fourth message ends the run; the next prompt starts from zero."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES)
-    found = ran(guard, tmp_path, [[*refund(501 + n), *refund(601 + n)] for n in range(6)], shop, named="c1")
-    assert "control returns to the user" in found.result.result
-    assert (found.result.is_error, len(found.requests)) == (True, 4)
+    guard_ran = ran(guard, tmp_path, [[*refund(501 + n), *refund(601 + n)] for n in range(6)], shop, named="c1")
+    assert "control returns to the user" in guard_ran.result.result
+    assert (guard_ran.result.is_error, len(guard_ran.requests)) == (True, 4)
     assert ran(guard, tmp_path, [refund(500), refund(50), "paid"], shop, named="c1").result.result == "paid"
     assert shop.refunds == [("W1", 50)]
 
@@ -145,9 +149,9 @@ def test_after_three_replans_control_returns_to_the_user(tmp_path: Path) -> None
 def test_a_halt_ends_the_run(tmp_path: Path) -> None:
     """Nothing of its message runs, the model is not asked again, and nothing runs afterwards."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED, aliases=ALIASES)
-    found = ran(guard, tmp_path, [[(WIRE, {"amount": 5}), *refund(50)], refund(50), "paid"], shop, named="c1")
-    assert "No money leaves the bank" in found.result.result
-    assert len(found.requests) == 1
+    guard_ran = ran(guard, tmp_path, [[(WIRE, {"amount": 5}), *refund(50)], refund(50), "paid"], shop, named="c1")
+    assert "No money leaves the bank" in guard_ran.result.result
+    assert len(guard_ran.requests) == 1
     assert "halted" in ran(guard, tmp_path, [refund(50), "paid"], shop, named="c1").requests[1]
     assert (shop.wired, shop.refunds) == ([], [])
 
@@ -156,9 +160,9 @@ def test_a_halt_in_a_sub_agent_ends_the_run_around_it(tmp_path: Path) -> None:
     """The model of the agent around it is not asked again."""
     shop, guard = Shop(), guard_of(tmp_path, HALTED, aliases=ALIASES)
     agent = [("Agent", {"description": "d", "prompt": "script:inner", "subagent_type": "general-purpose"})]
-    found = ran(guard, tmp_path, [agent, refund(5), "fine"], shop, inner=[[(WIRE, {"amount": 1})], "done"])
-    assert (len(found.requests), shop.refunds, found.result.is_error) == (2, [], True)
-    assert "no_wire" in found.result.result
+    guard_ran = ran(guard, tmp_path, [agent, refund(5), "fine"], shop, inner=[[(WIRE, {"amount": 1})], "done"])
+    assert (len(guard_ran.requests), shop.refunds, guard_ran.result.is_error) == (2, [], True)
+    assert "no_wire" in guard_ran.result.result
 
 
 @pytest.mark.parametrize("fault", broken_rules())
@@ -177,9 +181,9 @@ def test_a_tool_gets_exactly_the_judged_arguments(tmp_path: Path) -> None:
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES)
     odd = [refund("500"), refund([500]), refund(50, Amount=500), refund(50, other=1), refund(None), refund("5e2")]
     left_out = [(REFUND, {"order_id": "W1"})]
-    found = ran(guard, tmp_path, [[*itertools.chain(*odd), *left_out], refund(99.5, "W2"), "paid"], shop)
+    guard_ran = ran(guard, tmp_path, [[*itertools.chain(*odd), *left_out], refund(99.5, "W2"), "paid"], shop)
     assert shop.refunds == [("W2", 99.5)]
-    assert "at most 100" in found.requests[1]
+    assert "at most 100" in guard_ran.requests[1]
 
 
 def test_a_tool_that_mutates_its_arguments_changes_no_record(tmp_path: Path) -> None:
@@ -204,10 +208,10 @@ def test_a_tool_that_mutates_its_arguments_changes_no_record(tmp_path: Path) -> 
 def test_the_outcomes_of_the_hosts_own_tools(tmp_path: Path) -> None:
     """A command that fails has failed, one that is denied has not run, and the outcome of one cut off is unknown."""
     guard = guard_of(tmp_path, NO_TOUCH)
-    found = ran(guard, tmp_path, [bash("echo fine"), bash("exit 3"), bash("touch forbidden"), CUT_OFF], named="c1")
-    assert [one.status for one in guard.session("c1").history] == ["ok", "failed", "unknown"]
+    guard_ran = ran(guard, tmp_path, [bash("echo fine"), bash("exit 3"), bash("touch forbidden"), CUT_OFF], named="c1")
+    assert [event.status for event in guard.session("c1").history] == ["ok", "failed", "unknown"]
     assert not (tmp_path / "forbidden").exists()
-    assert "Leave it alone" in found.requests[3]
+    assert "Leave it alone" in guard_ran.requests[3]
 
 
 SERVER = """
@@ -236,7 +240,7 @@ def test_another_programs_server(tmp_path: Path) -> None:
     options: dict[str, Any] = {"mcp_servers": servers, "allowed_tools": ["mcp__bank"], "named": "c1"}
     ran(guard, tmp_path, [*turns, "done"], **options, tools=[])
     assert book.read_text() == "50 "
-    assert [(one.args["amount"], one.status) for one in guard.session("c1").history] == [
+    assert [(event.args["amount"], event.status) for event in guard.session("c1").history] == [
         (50, "ok"),
         (7, "failed"),
         (66, "unknown"),
@@ -257,7 +261,7 @@ def test_a_sub_agent_and_a_script_of_agents_are_guarded(tmp_path: Path) -> None:
         inner = [refund(5), refund(6, f"B{number}"), "done"]
         ran(guard, tmp_path, [refund(5), turn, "x"], shop, inner=inner, agents={"clerk": clerk}, **tools, named="c1")
     assert shop.refunds == [("W1", 5), ("B0", 6), ("B1", 6)]
-    assert [one.agent for one in guard.session("c1").history if one.args.get("order_id") == "B0"] == ["clerk"]
+    assert [event.agent for event in guard.session("c1").history if event.args.get("order_id") == "B0"] == ["clerk"]
 
 
 def test_a_session_in_a_tool_belongs_to_the_call_around_it(tmp_path: Path) -> None:
@@ -266,16 +270,16 @@ def test_a_session_in_a_tool_belongs_to_the_call_around_it(tmp_path: Path) -> No
 
     async def delegate() -> str:
         with conversation("apart"):
-            found = await aran(guard, tmp_path, [refund(5), "The PIN is 47x11."], shop, reader=claude_agent_sdk.query)
-        return str(found.result.result)
+            outcome = await aran(guard, tmp_path, [refund(5), "The PIN is 47x11."], shop, reader=claude_agent_sdk.query)
+        return str(outcome.result.result)
 
     tools = [tool_of("delegate", delegate, {"type": "object", "properties": {}}), tool_of("refund", shop.arefund)]
     servers = {"shop": create_sdk_mcp_server("shop", tools=tools)}
     turns = [refund(5), [("mcp__shop__delegate", {})], "done"]
-    found = ran(guard, tmp_path, turns, mcp_servers=servers, allowed_tools=["mcp__shop"], named="c1")
+    guard_ran = ran(guard, tmp_path, turns, mcp_servers=servers, allowed_tools=["mcp__shop"], named="c1")
     assert shop.refunds == [("W1", 5)]
-    assert "The PIN is 47x11." in found.requests[-1]  # the agent around it may read it
-    assert "47x11" not in found.shown
+    assert "The PIN is 47x11." in guard_ran.requests[-1]  # the agent around it may read it
+    assert "47x11" not in guard_ran.shown
 
 
 # --- the conversation
@@ -315,8 +319,8 @@ def test_a_transcript_that_the_guard_has_not_seen(tmp_path: Path) -> None:
     shop, session = Shop(), str(uuid.uuid4())
     ran(guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES), tmp_path, [refund(5)], shop, session_id=session)
     guard = guard_of(tmp_path, AT_MOST_ONE, aliases=ALIASES)
-    found = ran(guard, tmp_path, [refund(6, "W2"), "x"], shop, resume=session)
-    assert "never saw" in found.requests[-1]
+    guard_ran = ran(guard, tmp_path, [refund(6, "W2"), "x"], shop, resume=session)
+    assert "never saw" in guard_ran.requests[-1]
     ran(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, [refund(7, "W3"), "x"], shop, resume=session)
     assert shop.refunds == [("W1", 5), ("W3", 7)]
 
@@ -332,7 +336,7 @@ def test_one_client_many_prompts(tmp_path: Path) -> None:
                 async with ClaudeSDKClient(options) as client:
                     for key in ("k", "m"):
                         await client.query(f"script:{key}")
-                        assert [one async for one in client.receive_response()]
+                        assert [message async for message in client.receive_response()]
 
     asyncio.run(run())
     assert shop.refunds == [("W1", 5), ("W2", 6)] * 2
@@ -344,8 +348,8 @@ def test_one_client_many_prompts(tmp_path: Path) -> None:
 def test_no_reviewer_no_escalated_call(tmp_path: Path) -> None:
     """The denial says what to pass; with `approver=` the guard asks by itself."""
     shop, requests = Shop(), list[Any]()
-    found = ran(guard_of(tmp_path, APPROVED, aliases=ALIASES), tmp_path, [refund(500), "x"], shop)
-    assert "there is no reviewer" in found.requests[-1]
+    outcome = ran(guard_of(tmp_path, APPROVED, aliases=ALIASES), tmp_path, [refund(500), "x"], shop)
+    assert "there is no reviewer" in outcome.requests[-1]
 
     async def approver(request: Any) -> bool:
         requests.append(request.args["amount"])
@@ -369,9 +373,9 @@ def test_the_host_asks_in_every_mode(mode: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"permission_mode": mode, "can_use_tool": reviewer}
     guard = guard_of(tmp_path, APPROVED, aliases=ALIASES)
     with pytest.warns(claude_agent_sdk.CanUseToolShadowedWarning):
-        found = ran(guard, tmp_path, [refund(500), refund(600), "x"], shop, **options)
+        guard_ran = ran(guard, tmp_path, [refund(500), refund(600), "x"], shop, **options)
     assert shop.refunds == [("W1", 500)]
-    assert "too much" in found.requests[-1]
+    assert "too much" in guard_ran.requests[-1]
 
 
 # --- ways around the hooks
@@ -490,10 +494,10 @@ def test_a_misspelt_tool_of_a_server_of_this_process(tmp_path: Path) -> None:
 def test_an_unheld_answer_is_not_begun(tmp_path: Path) -> None:
     """The SDK's own client shows text as it comes, so it gets none if the guard judges answers."""
     guard = guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
-    found = ran(guard, tmp_path, ["The PIN is 47x11."], reader=claude_agent_sdk.query)
-    assert not found.requests
-    assert "GuardedClient" in found.shown
-    assert "47x11" not in found.shown
+    guard_ran = ran(guard, tmp_path, ["The PIN is 47x11."], reader=claude_agent_sdk.query)
+    assert not guard_ran.requests
+    assert "GuardedClient" in guard_ran.shown
+    assert "47x11" not in guard_ran.shown
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -506,7 +510,7 @@ def test_no_part_of_a_denied_answer_is_shown(partial: bool, tmp_path: Path) -> N
     denied = ran(guard, tmp_path, turns, shop, inner=["I saw 47x11."], **options)
     assert "47x11" not in denied.shown
     assert "withheld" in denied.result.result
-    assert "withheld" in "".join(str(one) for one in denied.messages[:-1])
+    assert "withheld" in "".join(str(message) for message in denied.messages[:-1])
     allowed = ran(guard, tmp_path, [refund(50), "You have 50 back."], shop, **options)
     assert allowed.shown.count("You have 50 back.") == 2  # as text and as result
     assert len(shop.refunds) == 2
@@ -515,9 +519,9 @@ def test_no_part_of_a_denied_answer_is_shown(partial: bool, tmp_path: Path) -> N
 def test_text_before_a_call_is_held(tmp_path: Path) -> None:
     """A message may have text and calls; its calls are not withheld with it."""
     shop, guard = Shop(), guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
-    found = ran(guard, tmp_path, [["The PIN is 47x11.", *refund(50)], "done"], shop)
-    assert "47x11" not in found.shown
-    assert REFUND in found.shown
+    guard_ran = ran(guard, tmp_path, [["The PIN is 47x11.", *refund(50)], "done"], shop)
+    assert "47x11" not in guard_ran.shown
+    assert REFUND in guard_ran.shown
     assert shop.refunds == [("W1", 50)]
 
 
@@ -535,7 +539,7 @@ def test_what_a_tool_raises(error: BaseException, tmp_path: Path) -> None:
     servers = {"shop": create_sdk_mcp_server("shop", tools=[tool_of("refund", fails)])}
     ran(guard, tmp_path, [refund(50), "x"], mcp_servers=servers, named="c1")
     statuses: dict[type[BaseException], str] = {KeyError: "failed", TimeoutError: "unknown"}
-    assert [one.status for one in guard.session("c1").history] == [statuses.get(type(error))]
+    assert [event.status for event in guard.session("c1").history] == [statuses.get(type(error))]
 
 
 def test_parallel_sessions_share_one_guard(tmp_path: Path) -> None:

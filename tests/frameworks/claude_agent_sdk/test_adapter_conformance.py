@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::claude_agent_sdk.CanUseToolShadowedWarning"),
 ]
 NAMES = ("authenticate", "refund", "get_order")
-ALIASES = {f"mcp__shop__{one}": one for one in NAMES} | {f"mcp__late__{one}": one for one in ("payout", "refund")}
+ALIASES = {f"mcp__shop__{name}": name for name in NAMES} | {f"mcp__late__{name}": name for name in ("payout", "refund")}
 _keys = itertools.count(1)
 
 Form = Callable[[ClaudeAgentOptions, str], AsyncIterator[Any]]
@@ -99,7 +99,7 @@ class ClaudeProcess(DeskProcess):
         for turn in script:
             assert not isinstance(turn, HandOff)
             if not isinstance(turn, SubAgent):
-                turns.append(turn if isinstance(turn, str) else [(self._name(one), args) for one, args in turn])
+                turns.append(turn if isinstance(turn, str) else [(self._name(tool), args) for tool, args in turn])
             elif turn.where == "task":
                 inner = f"script:{self._script(turn.script, delegates)}"
                 turns.append([("Agent", {"description": "d", "prompt": inner, "subagent_type": "general-purpose"})])
@@ -126,7 +126,7 @@ class ClaudeProcess(DeskProcess):
         shop, url = self.operator.shop, self._model.url
         tools = {name: shop.tool(name) for name in self.operator.tools}
         options = shop_options(url, shop.folder / "home", tools, **{"tools": ["Agent"], "can_use_tool": ask, **more})
-        own = [tool_of(name, one) for name, one in tools.items()]
+        own = [tool_of(name, tool) for name, tool in tools.items()]
         options.mcp_servers = {
             "shop": claude_agent_sdk.create_sdk_mcp_server("shop", tools=[*own, *delegates]),
             "late": {"type": "sdk", "name": "late", "instance": late_server(shop, self.tools)},
@@ -163,7 +163,7 @@ def late_server(shop: Shop, names: list[str]) -> Any:
     """Returns a server of this process that lists other tools later."""
 
     async def list_tools(_context: Any, _params: Any) -> Any:
-        return ListToolsResult(tools=[Tool(name=one, input_schema=SCHEMAS[one]) for one in names])
+        return ListToolsResult(tools=[Tool(name=name, input_schema=SCHEMAS[name]) for name in names])
 
     async def call_tool(_context: Any, params: Any) -> Any:
         return CallToolResult.model_validate(blocks(await shop.tool(params.name)(**params.arguments)))

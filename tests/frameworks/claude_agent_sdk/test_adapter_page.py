@@ -26,7 +26,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The program blocks a real call; the model, behind HTTP, reads why and asks for less."""
     blocks = list(BLOCK.finditer((ROOT / "docs" / "hosts" / "claude-agent-sdk.md").read_text(encoding="utf-8")))
     programs = [block["text"] for block in blocks if block["kind"] == "python"]
-    for block in (one for one in blocks if one["file"]):
+    for block in (block for block in blocks if block["file"]):
         (tmp_path / block["file"]).write_text(block["text"])
     requests: list[dict[str, object]] = []
     for text in programs:

@@ -29,10 +29,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::claude_agent_sdk.CanUseToolShad
 
 async def talked(guard: Any, tmp_path: Path, script: Script, shop: Shop | None = None, **options: Any) -> list[Any]:
     """Runs a session with a scripted program. Returns its messages."""
-    found = (shop or Shop()).arefund
-    attached = guarded(shop_options("", tmp_path, {"refund": found}, **options), guard)
+    arefund = (shop or Shop()).arefund
+    attached = guarded(shop_options("", tmp_path, {"refund": arefund}, **options), guard)
     program = ScriptedProgram(script)
-    return [one async for one in claude_agent_sdk.query(prompt="please", options=attached, transport=program)]
+    return [message async for message in claude_agent_sdk.query(prompt="please", options=attached, transport=program)]
 
 
 def args_of(amount: Any, order_id: str = "W1") -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_a_tool_runs_only_what_was_released_and_once(tmp_path: Path) -> None:
             errors.append(await program.call("shop", "refund", args_of(amount), call_id))
 
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script, shop))
-    assert [one.get("isError", False) for one in errors] == [True, True, True, False, False, False]
+    assert [error.get("isError", False) for error in errors] == [True, True, True, False, False, False]
     assert shop.refunds == [("W1", 50)] * 3  # each was judged anew; none without
     shop.refunds.clear()
 
@@ -61,7 +61,7 @@ def test_a_tool_runs_only_what_was_released_and_once(tmp_path: Path) -> None:
         errors[:] = [await program.call("shop", "refund", args_of(50), "t3") for _ in range(2)]
 
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, repeats, shop))
-    assert [one.get("isError", False) for one in errors] == [False, True]
+    assert [error.get("isError", False) for error in errors] == [False, True]
     assert shop.refunds == [("W1", 50)]
 
 
@@ -122,7 +122,7 @@ def test_odd_input_of_a_hook_denies(odd: dict[str, Any], tmp_path: Path) -> None
 
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script))
     assert answers[0]["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert not any("error" in one for one in answers)
+    assert not any("error" in answer for answer in answers)
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), asyncio.CancelledError(), RuntimeError("who?")])
@@ -163,7 +163,7 @@ def test_an_answer_of_the_reviewer_covers_only_what_was_shown(tmp_path: Path) ->
         answers.append(await program.can_use(REFUND, args_of(500), "t1"))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=yes))
-    assert [one["behavior"] for one in answers] == ["deny", "deny", "deny", "allow", "deny"]
+    assert [answer["behavior"] for answer in answers] == ["deny", "deny", "deny", "allow", "deny"]
     assert [amount for amount, _ in seen] == [500]
     assert "amount = 500" in seen[0][1]
 
@@ -184,14 +184,14 @@ def test_a_call_that_the_host_refuses_is_withdrawn(tmp_path: Path) -> None:
 
     async def script(program: ScriptedProgram) -> None:
         for call_id in ("t1", "t2", "t3", "t4"):
-            found = await program.propose(REFUND, args_of(50), call_id)
-            if "permissionDecision" in found:
-                answers.append(found)
+            propose = await program.propose(REFUND, args_of(50), call_id)
+            if "permissionDecision" in propose:
+                answers.append(propose)
                 continue
-            answers.append(await program.can_use(REFUND, found["updatedInput"], call_id))
+            answers.append(await program.can_use(REFUND, propose["updatedInput"], call_id))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=reviewer))
-    assert [one.get("behavior") for one in answers] == ["deny", "deny", "allow", None]
+    assert [answer.get("behavior") for answer in answers] == ["deny", "deny", "allow", None]
     assert (answers[0]["message"], answers[2]["updatedInput"]) == ("not now", args_of(60))
     assert "at most 100" in answers[1]["message"]
     assert "once" in answers[3]["permissionDecisionReason"]  # t3 is in flight
@@ -211,7 +211,7 @@ def test_a_reviewer_that_fails_denies(tmp_path: Path) -> None:
             answers.append(await program.can_use(REFUND, args_of(amount), call_id))
 
     asyncio.run(talked(guard, tmp_path, script, can_use_tool=fails))
-    assert [one["behavior"] for one in answers] == ["deny", "deny"]
+    assert [answer["behavior"] for answer in answers] == ["deny", "deny"]
     assert not guard.session(SESSION).in_flight
 
 
@@ -241,13 +241,13 @@ def test_an_operators_hook_stops_a_call_and_does_not_change_it(tmp_path: Path) -
         return {"PreToolUse": [claude_agent_sdk.HookMatcher(hooks=[own])]}
 
     async def script(program: ScriptedProgram) -> None:
-        found = await program.hook("PreToolUse", tool_name=REFUND, tool_input=args_of(50), tool_use_id="t1")
-        answers.append([one["hookSpecificOutput"].get("permissionDecision") for one in found])
+        hook = await program.hook("PreToolUse", tool_name=REFUND, tool_input=args_of(50), tool_use_id="t1")
+        answers.append([one["hookSpecificOutput"].get("permissionDecision") for one in hook])
 
     for wait in (0, 0.1):
         for output in ({"permissionDecision": "deny"}, {"updatedInput": args_of(90)}):
             asyncio.run(talked(guard, tmp_path, script, hooks=hook(output, wait)))
-    assert all("deny" in one for one in answers)
+    assert all("deny" in answer for answer in answers)
     assert not guard.session(SESSION).in_flight
     asyncio.run(talked(guard, tmp_path, script, hooks=hook({"updatedInput": args_of(50)}, 0)))
     assert answers[-1] == [None, None]
@@ -318,4 +318,4 @@ def test_the_result_of_a_task_in_the_background_is_withheld(tmp_path: Path) -> N
 async def _answered(tmp_path: Path, script: Script) -> list[Any]:
     guard = guard_of(tmp_path, LIMIT, aliases=ALIASES, answers=NoSecrets())
     attached = guarded(shop_options("", tmp_path, {"refund": Shop().arefund}), guard)
-    return [one async for one in query(prompt="please", options=attached, transport=ScriptedProgram(script))]
+    return [message async for message in query(prompt="please", options=attached, transport=ScriptedProgram(script))]

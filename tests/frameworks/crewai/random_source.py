@@ -108,7 +108,7 @@ class Writer:
 
     def _tools(self, least: int = 0) -> str:
         some = self.random.sample(TOOLS, self.random.randint(least, 2))
-        written = [one if self._flip(0.7) else f"BY_NAME[{one!r}]" for one in some]
+        written = [tool if self._flip(0.7) else f"BY_NAME[{tool!r}]" for tool in some]
         return f"[{', '.join(written)}]"
 
     def _crew(self, variable: str, prefix: str = "") -> list[str]:
@@ -117,21 +117,21 @@ class Writer:
 
     def _tasks(self, prefix: str) -> list[tuple[str, str, str]]:
         """Names, classes and options of some tasks, each of which knows of those before it."""
-        found = list[tuple[str, str, str]]()
+        tasks = list[tuple[str, str, str]]()
         for at in range(self.random.randint(1, 4)):
             name, more = f"{prefix}t{at}", ""
             kind = "ConditionalTask" if at and self._flip(0.15) else "Task"
             if kind == "Task" and self._flip(0.25):
                 more += ", async_execution=True"
             elif at and self._flip(0.3):
-                more += f", context=[CONTEXT_{self.random.choice(found)[0]}]"
+                more += f", context=[CONTEXT_{self.random.choice(tasks)[0]}]"
             if self._flip(0.3):
                 more += f", tools={self._tools(1)}"
-            found.append((name, kind, more + (", condition=maybe" if kind == "ConditionalTask" else "")))
+            tasks.append((name, kind, more + (", condition=maybe" if kind == "ConditionalTask" else "")))
         # A crew ends with one asynchronous task at most.
         return [
-            (name, kind, more.replace(", async_execution=True", "") if later_async(found, at) else more)
-            for at, (name, kind, more) in enumerate(found)
+            (name, kind, more.replace(", async_execution=True", "") if later_async(tasks, at) else more)
+            for at, (name, kind, more) in enumerate(tasks)
         ]
 
     def _task(self, name: str, kind: str, more: str, agent: str, context: str = "{}") -> str:
@@ -146,8 +146,8 @@ class Writer:
         agents = [f"{prefix}a{at}" for at in range(self.random.randint(1, 3))]
         lines = [f"{name} = {self._agent(name)}" for name in agents]
         tasks = self._tasks(prefix)
-        lines += [f"{one[0]} = {self._task(*one, self.random.choice(agents))}" for one in tasks]
-        names = ", ".join(one[0] for one in tasks)
+        lines += [f"{task[0]} = {self._task(*task, self.random.choice(agents))}" for task in tasks]
+        names = ", ".join(task[0] for task in tasks)
         process = self.random.choice(["", "", ", process=Process.sequential"])
         if self._flip(0.15):
             process = ", process=Process.hierarchical, manager_llm=llm"
@@ -167,22 +167,22 @@ class Writer:
     def _loop(self, variable: str, prefix: str) -> list[str]:
         names = [f"{prefix}t{at}" for at in range(self.random.randint(1, 4))]
         pairs = ", ".join(f"({name!r}, {self._tools()})" for name in names)
-        one = self._task("NAME", "Task", "", "who(name, tools)").replace("'NAME'", "name").replace("'do NAME'", "name")
-        made = [f"[{one} for name, tools in [{pairs}]]"]
+        task = self._task("NAME", "Task", "", "who(name, tools)").replace("'NAME'", "name").replace("'do NAME'", "name")
+        made = [f"[{task} for name, tools in [{pairs}]]"]
         if self._flip():
             return [
                 f"tasks_{variable} = {made[0]}",
                 f"{variable} = Crew(agents=[one.agent for one in tasks_{variable}], tasks=tasks_{variable})",
             ]
-        return [f"tasks_{variable} = []", f"for name, tools in [{pairs}]:", f"    tasks_{variable}.append({one})",
+        return [f"tasks_{variable} = []", f"for name, tools in [{pairs}]:", f"    tasks_{variable}.append({task})",
                 f"{variable} = Crew(tasks=tasks_{variable}, agents=[one.agent for one in tasks_{variable}])"]  # fmt: skip  # noqa: E501
 
     def _decorated(self, variable: str, prefix: str) -> list[str]:
         name = f"Of{variable}"
         lines = ["@CrewBase", f"class {name}:", "    agents_config = {}", "    tasks_config = {}", ""]
         agents = [f"{prefix}a{at}" for at in range(self.random.randint(1, 2))]
-        for one in agents:
-            lines += ["    @agent", f"    def {one}(self):", f"        return {self._agent(one)}", ""]
+        for agent in agents:
+            lines += ["    @agent", f"    def {agent}(self):", f"        return {self._agent(agent)}", ""]
         for job in self._tasks(prefix):
             made = self._task(*job, f"self.{self.random.choice(agents)}()", "self.{}()")
             lines += ["    @task", f"    def {job[0]}(self):", f"        return {made}", ""]
@@ -199,7 +199,7 @@ class Writer:
             lines += self._method(name, before, labels, name in routers, has_crew=bool(crews))
             before.append(name)
         return [
-            *(line for one in crews for line in one),
+            *(line for crew in crews for line in crew),
             "class Work(Flow):",
             *lines,
             "work = Work(suppress_flow_events=True)",
@@ -224,8 +224,8 @@ class Writer:
 
     def _condition(self, before: list[str], labels: list[str]) -> str:
         if len(before) < 2 or self._flip():
-            one = self.random.choice([*before, *before, *labels])
-            return repr(one) if one in labels or self._flip() else one
+            choice = self.random.choice([*before, *before, *labels])
+            return repr(choice) if choice in labels or self._flip() else choice
         some = ", ".join(map(repr, self.random.sample([*before, *labels[:1]], 2)))
         return f"{self.random.choice(['and_', 'or_'])}({some})"
 

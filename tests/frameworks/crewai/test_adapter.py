@@ -198,7 +198,7 @@ def test_a_new_executor_is_guarded_before_another_thread_runs_it(tmp_path: Path)
     """The host puts it where other tasks of the agent find it, before it has made it ready."""
     agent = guarded(agent_of(ScriptedLLM.of("native", []), tools_of(Shop())), guard_of(tmp_path, LIMIT))
     agent.agent_executor = AgentExecutor(llm=agent.llm, agent=agent, original_tools=tools_of(Shop()))
-    assert [type(one).__name__ for one in agent.agent_executor.original_tools] == ["CrewTool"] * 3
+    assert [type(original_tool).__name__ for original_tool in agent.agent_executor.original_tools] == ["CrewTool"] * 3
 
 
 # --- how the host runs a tool
@@ -219,7 +219,7 @@ def test_a_tool_that_raised_runs_once(kind: Kind, tmp_path: Path) -> None:
     _, llm = ran(guard, Shop(), kind, [("refund_all", {"order_id": "A"})], "sorry", tools=[refund_all])
     assert runs == ["A"]
     assert "the till does not answer" in llm.last_text(1)
-    assert [one.status for one in guard.session("c1").history] == ["failed"]
+    assert [event.status for event in guard.session("c1").history] == ["failed"]
 
 
 @both
@@ -234,7 +234,7 @@ def test_a_rejected_call_is_shown_once(kind: Kind, tmp_path: Path) -> None:
         return Approval("approve")
 
     ran(guard_of(tmp_path, APPROVED, approver=approver), shop, kind, refund(500, "A"), refund(500, "B"), "paid")
-    assert [one["order_id"] for one in shown] == ["A", "B"]
+    assert [arguments["order_id"] for arguments in shown] == ["A", "B"]
     assert shop.refunds == [("B", 500)]
 
 
@@ -416,12 +416,12 @@ def test_a_serializer_hides_no_value_from_the_rules(tmp_path: Path) -> None:
 
 def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
     """An object that no rule can read is refused, unless the operator names it; the tool itself is unchanged."""
-    found: list[Any] = []
+    received: list[Any] = []
 
     @tool
     def refund(order_id: str, amount: Any = None) -> str:
         """Pays."""
-        found.append(amount)
+        received.append(amount)
         return "done"
 
     till = object()
@@ -429,7 +429,7 @@ def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
         agent = agent_of(ScriptedLLM.of("native", []), [refund])
         guarded(agent, guard_of(tmp_path, AT_MOST_ONE), conversation="c1", unjudged=unjudged).create_agent_executor()
         agent.agent_executor.original_tools[0].run(order_id="A", amount=till)
-    assert found == [till]
+    assert received == [till]
     assert refund.run(order_id="A", amount=1) == "done"
 
 
@@ -529,7 +529,7 @@ WAYS: dict[str, Callable[[Crew], Any]] = {
 
 async def _read(kickoff: Any) -> None:
     """Reads a stream."""
-    _ = [one async for one in await kickoff]
+    _ = [chunk async for chunk in await kickoff]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -546,7 +546,7 @@ def test_every_kickoff_is_guarded(way: str, tmp_path: Path) -> None:
         kicked_off = WAYS[way](crew)
     if way == "later stream":
         assert shop.refunds == []
-        assert "".join(one.content for one in kicked_off) == "paid"
+        assert "".join(chunk.content for chunk in kicked_off) == "paid"
     assert shop.refunds == [("W1", 50), *([("W2", 60)] if way == "replay" else [])]
 
 
@@ -561,9 +561,9 @@ def test_streams_keep_their_conversations_apart(way: str, tmp_path: Path) -> Non
         for name in ("a", "b"):
             with conversation(name):
                 streams.append(await getattr(crew, way)(*[[{"name": name}]] * way.endswith("each")))
-        for one in streams:
+        for stream in streams:
             with conversation("c"):
-                _ = [chunk async for chunk in one]
+                _ = [chunk async for chunk in stream]
 
     asyncio.run(run())
     assert [[event.args["amount"] for event in guard.session(name).history] for name in ("a", "b")] == [[5], [6]]
@@ -715,7 +715,7 @@ def test_a_failing_server_tool_counts_as_failed(tmp_path: Path) -> None:
     llm, guard = ScriptedLLM.of("native", [[call], "sorry"]), guard_of(tmp_path, LIMIT, absent={"refund"})
     agent = agent_of(llm, [], mcps=[server])
     guarded(Crew(agents=[agent], tasks=[task_of(agent)]), guard, conversation="c1").kickoff()
-    assert [one.status for one in guard.session("c1").history] == ["failed"]
+    assert [event.status for event in guard.session("c1").history] == ["failed"]
     assert "no till" in llm.last_text(1)
 
 
@@ -731,7 +731,7 @@ def test_an_unaccepted_tool_of_a_server_is_hidden(tmp_path: Path) -> None:
         agent.tools.clear()  # the host adds those of each kickoff
         agent.kickoff("please")
     server.close()
-    late = next(one for one in llm.tools if one["function"]["name"] == server.name("payout"))["function"]
+    late = next(tool for tool in llm.tools if tool["function"]["name"] == server.name("payout"))["function"]
     assert "each call is denied" in late["description"]
     assert "IGNORE" not in str(late)
     assert "amount" not in str(late)

@@ -74,7 +74,7 @@ class CrewProcess(DeskProcess):
                     agent = guarded(self._agent(script), self.guard)
                     return Reply(_shown(agent.kickoff([*_messages(history), {"role": "user", "content": "please"}])))
                 result = guarded(self._crew(script, stream=stream), self.guard).kickoff()
-            chunks = "".join(one.content for one in result) if stream else ""
+            chunks = "".join(chunk.content for chunk in result) if stream else ""
             return Reply(chunks + _shown(result.result if stream else result))
         except CrewHalted:
             return Reply()
@@ -84,7 +84,7 @@ class CrewProcess(DeskProcess):
         try:
             with conversation(name):
                 result = await guarded(crew, self.guard).akickoff()
-            chunks = "".join([one.content async for one in result]) if stream else ""
+            chunks = "".join([chunk.content async for chunk in result]) if stream else ""
             return Reply(chunks + _shown(result.result if stream else result))
         except CrewHalted:
             return Reply()
@@ -184,7 +184,7 @@ def shop_tool(shop: Shop, name: str, *, direct: bool) -> Any:
         """Looks an order up."""
         return asyncio.run(shop.get_order(order_id))
 
-    return {one.name: one for one in (authenticate, refund, get_order)}[name]
+    return {named_tool.name: named_tool for named_tool in (authenticate, refund, get_order)}[name]
 
 
 def _spoken(script: Script) -> list[Any]:

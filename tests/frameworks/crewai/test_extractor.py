@@ -58,7 +58,7 @@ def test_the_agents_of_a_task_are_in_its_metadata() -> None:
 
 def test_a_guardrail_is_an_edge_condition() -> None:
     """The edge back names the guardrail."""
-    edge = next(one for one in built("guardrails_in_words").edges if one.kind == "loop")
+    edge = next(edge for edge in built("guardrails_in_words").edges if edge.kind == "loop")
     assert edge.condition == "It is short. and It is true. fails, at most 3 times"
 
 

@@ -92,7 +92,7 @@ def test_flows_run_along_their_edges(seed: int, tmp_path: Path) -> None:
 def follows_something(graph: Graph, ran: list[str]) -> bool:
     before = {START}
     for name in ran:
-        if not any(edge(graph, one, name) for one in before):
+        if not any(edge(graph, earlier, name) for earlier in before):
             return False
         before.add(name)
     return True
@@ -104,4 +104,4 @@ def may_end(graph: Graph, name: str) -> bool:
 
 
 def edge(graph: Graph, source: str, target: str) -> bool:
-    return any((one.source, one.target) == (source, target) for one in graph.edges)
+    return any((edge.source, edge.target) == (source, target) for edge in graph.edges)

@@ -177,8 +177,8 @@ def test_a_pattern_gives_one_workflow_with_its_graph(write: Write, name: str) ->
     """Parts of a workflow, such as unused tasks and helper functions, are no workflows of their own."""
     expected, code = CASES[name]
     write("staff.py", STAFF)
-    found = graphs_of_source(write("program.py", HEAD + code)).workflows
-    assert [sorted(summary(one.graph).split()) for one in found] == [sorted(expected.split())]
+    workflows = graphs_of_source(write("program.py", HEAD + code)).workflows
+    assert [sorted(summary(workflow.graph).split()) for workflow in workflows] == [sorted(expected.split())]
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,10 @@ def test_a_file_that_only_runs_an_imported_crew_has_its_graph(write: Write) -> N
     code = (
         "from office import Office\ndef run():\n    Office().crew().kickoff()\nif __name__ == '__main__':\n    run()\n"
     )
-    found = graphs_of_source(write("main.py", code)).workflows
-    assert [(one.name, sorted(one.graph.by_id)) for one in found] == [("Office", ["__end__", "__start__", "look"])]
+    workflows = graphs_of_source(write("main.py", code)).workflows
+    assert [(workflow.name, sorted(workflow.graph.by_id)) for workflow in workflows] == [
+        ("Office", ["__end__", "__start__", "look"])
+    ]
 
 
 OFFICE = """

@@ -69,7 +69,7 @@ def tools_of_shop(shop: Shop) -> list[Any]:
 def awaited_tools(shop: Shop) -> list[Any]:
     """Returns the shop's tools, with a refund that is a coroutine function only."""
     refund = StructuredTool.from_function(coroutine=shop.arefund, name=REFUND)
-    return [refund, *(one for one in tools_of_shop(shop) if one.name != REFUND)]
+    return [refund, *(tool for tool in tools_of_shop(shop) if tool.name != REFUND)]
 
 
 def thread(name: str = "t") -> Any:
@@ -111,4 +111,4 @@ def graph(guard: ToolGuard, model: Any, tools: Any, *, checkpointer: Any = True,
 
 def results(state: Any) -> list[Any]:
     """Returns the messages of tools."""
-    return [one for one in state["messages"] if one.type == "tool"]
+    return [message for message in state["messages"] if message.type == "tool"]

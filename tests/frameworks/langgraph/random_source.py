@@ -149,8 +149,8 @@ class Writer:
                 f"def make_{variable}(state=State):", "    g = StateGraph(state)", *(f"    {line}" for line in lines),
                 "    return g.compile()", "", f"{variable} = make_{variable}()", "",
             ]  # fmt: skip
-        elif style == "chain" and nodes[0].startswith("g.") and all(one.startswith("g.") for one in edges):
-            self.lines += [f"{variable} = (", "    StateGraph(State)", *(f"    {one[1:]}" for one in lines)]
+        elif style == "chain" and nodes[0].startswith("g.") and all(edge.startswith("g.") for edge in edges):
+            self.lines += [f"{variable} = (", "    StateGraph(State)", *(f"    {line[1:]}" for line in lines)]
             self.lines += ["    .compile()", ")", ""]
         else:
             self.lines += ["g = StateGraph(State)", *lines, f"{variable} = g.compile()", ""]
@@ -162,15 +162,15 @@ class Writer:
         route, several = self._name("route"), self.random.choice(["", ", " + listed(targets)])
         if way == "mapped":
             keys = [f"to_{at}" for at, _ in enumerate(targets)]
-            table = ", ".join(f"{key!r}: {quoted(one)}" for key, one in zip(keys, targets, strict=True))
+            table = ", ".join(f"{key!r}: {quoted(target)}" for key, target in zip(keys, targets, strict=True))
             self._router(route, [repr(key) for key in keys], "str")
             return [f"g.add_conditional_edges({name!r}, {route}, {{{table}}})"]
         if way == "send":
-            sent = ", ".join(f"Send({one!r}, s)" for one in targets if one != "END") or "END"
+            sent = ", ".join(f"Send({target!r}, s)" for target in targets if target != "END") or "END"
             self.lines += [f"def {route}(s):", f"    return [{sent}] if s['n'] % 2 else {quoted(targets[-1])}", ""]
             return [f"g.add_conditional_edges({name!r}, {route}, {listed(targets)})"]
         annotated = f"Literal[{', '.join(map(repr, targets))}]".replace("'END'", "'__end__'")
-        self._router(route, [quoted(one) for one in targets], self.random.choice(["", "str", annotated]))
+        self._router(route, [quoted(target) for target in targets], self.random.choice(["", "str", annotated]))
         return [f"g.add_conditional_edges({name!r}, {route}{several})"]
 
     def _router(self, route: str, results: list[str], annotation: str) -> None:
@@ -197,14 +197,14 @@ class Writer:
         """A step that leads on by a command."""
         annotated = f"Literal[{', '.join(map(repr, targets))}]".replace("'END'", "'__end__'")
         annotation = self.random.choice(["", " -> Command", f" -> Command[{annotated}]"])
-        lines = [*self._calls(), *self._chosen([quoted(one) for one in targets])]
+        lines = [*self._calls(), *self._chosen([quoted(target) for target in targets])]
         lines.append("return Command(goto=t, update={'n': 1})")
         self.lines += [f"def f_{name}(s){annotation}:", *(f"    {line}" for line in lines), ""]
         return f"f_{name}"
 
     def _node(self, name: str, depth: int) -> str:
         """The expression of a step that does not choose the next one."""
-        one = self.random.choice(TOOLS)
+        choice = self.random.choice(TOOLS)
         kind = self.random.choice(["calls"] * 5 + ["desk", "method", "partial", "agent", "loop", "graph", "inner"])
         if kind in {"graph", "inner"} and depth:
             self._graph(f"sub_{name}", depth - 1)
@@ -215,11 +215,17 @@ class Writer:
             return f"f_{name}"
         if kind == "agent":
             made = self.random.choice(["create_react_agent(llm, {})", "create_agent(llm, tools={})"])
-            return made.format(self.random.choice([f"[{one}]", "TOOLS", f"[*TOOLS, {one}]", "list(BY_NAME.values())"]))
+            return made.format(
+                self.random.choice([f"[{choice}]", "TOOLS", f"[*TOOLS, {choice}]", "list(BY_NAME.values())"])
+            )
         if kind == "loop":
             self._tool_loop(f"loop_{name}", f"[{', '.join(self.random.sample(TOOLS, 2))}]")
             return f"loop_{name}"
-        ready = {"desk": f"Desk({one})", "method": f"Desk({one}).step", "partial": f"partial(bound, own={one})"}
+        ready = {
+            "desk": f"Desk({choice})",
+            "method": f"Desk({choice}).step",
+            "partial": f"partial(bound, own={choice})",
+        }
         if kind in ready:
             return ready[kind]
         lines = [*self._calls(), "return {'n': 1}"]

@@ -58,9 +58,9 @@ def run(guard: ToolGuard, shop: Shop, *turns: Any, named: str = "c1", awaited: b
     """Runs a guarded agent or graph, as a coroutine if its tool is one."""
     model = says(*turns)
     made = build(guard, model, (awaited_tools if awaited else tools_of_shop)(shop))
-    found = asyncio.run(made.ainvoke(user(), thread(named))) if awaited else made.invoke(user(), thread(named))
-    at_last = found["messages"][len(found["messages"]) - 1]
-    return Ran(at_last.content, model.read, [result.status == "error" for result in results(found)])
+    invoke = asyncio.run(made.ainvoke(user(), thread(named))) if awaited else made.invoke(user(), thread(named))
+    at_last = invoke["messages"][len(invoke["messages"]) - 1]
+    return Ran(at_last.content, model.read, [result.status == "error" for result in results(invoke)])
 
 
 UNNAMED, TIRED = "a run without a conversation is denied", "after three replans control returns to the user"
@@ -100,8 +100,8 @@ def test_an_escalated_call_is_rejected(build: Any, tmp_path: Path) -> None:
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)], [refund(50)]), tools_of_shop(shop))
     shown = made.invoke(user(), thread())["__interrupt__"]
-    found = made.invoke(reject(shown, "too much"), thread())
-    assert "too much" in results(found)[0].content
+    invoke = made.invoke(reject(shown, "too much"), thread())
+    assert "too much" in results(invoke)[0].content
     assert shop.refunds == [("W1", 50)]
 
 
@@ -117,8 +117,8 @@ def test_an_edited_call_is_judged_again(build: Any, tmp_path: Path) -> None:
     assert shop.refunds == []
     shown = made.invoke(approve(again), thread())["__interrupt__"]
     assert shop.refunds == [("W1", 400)]
-    found = made.invoke(edit(shown, {"order_id": "W1", "amount": 2000}), thread())
-    assert "Nobody refunds more" in results(found)[-1].content
+    invoke = made.invoke(edit(shown, {"order_id": "W1", "amount": 2000}), thread())
+    assert "Nobody refunds more" in results(invoke)[-1].content
     assert shop.refunds == [("W1", 400)]
 
 
@@ -141,8 +141,8 @@ def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: 
     """The denial explains what to configure."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
-    found = made.invoke(user(), thread())
-    assert "checkpointer" in results(found)[0].content
+    invoke = made.invoke(user(), thread())
+    assert "checkpointer" in results(invoke)[0].content
     assert shop.refunds == []
 
 
@@ -225,7 +225,7 @@ def test_an_error_in_any_block_is_a_failure(build: Any, tmp_path: Path, beside: 
         return [first, {"type": "text", "text": f"Error: no user {email}"}]
 
     login = ("authenticate", {"email": "a@b"})
-    tools = [one for one in tools_of_shop(shop) if one.name != "authenticate"]
+    tools = [tool for tool in tools_of_shop(shop) if tool.name != "authenticate"]
     made = build(guard_of(tmp_path, AUTHENTICATED), says([login], [refund()]), [tool(authenticate), *tools])
     made.invoke(user(), thread())
     assert shop.refunds == []
@@ -248,4 +248,4 @@ def test_a_call_is_freed_when_it_ends(build: Any, awaited: bool, tmp_path: Path)
 
 
 def _tools_in_memory() -> int:
-    return sum(type(one) is StructuredTool for one in gc.get_objects())
+    return sum(type(item) is StructuredTool for item in gc.get_objects())

@@ -98,15 +98,15 @@ class LangGraphProcess(Process):
         try:
             if stream:
                 return Reply(
-                    str([one async for one in agent.astream(arguments, config, stream_mode=["messages", "values"])])
+                    str([chunk async for chunk in agent.astream(arguments, config, stream_mode=["messages", "values"])])
                 )
-            found = await agent.ainvoke(arguments, config)
+            ainvoke = await agent.ainvoke(arguments, config)
         except RunStopped as stopped:
             return Reply(str(stopped))
-        if waiting := found.get("__interrupt__"):
+        if waiting := ainvoke.get("__interrupt__"):
             state = await agent.aget_state(thread(conversation))
             return Reply(question=WaitingRun(conversation, state.config, waiting[0].value))
-        return Reply(str(found["messages"][-1].content))
+        return Reply(str(ainvoke["messages"][-1].content))
 
     def _agent(self, conversation: str) -> Any:
         """Builds an agent, as users do for each request."""
@@ -135,10 +135,10 @@ class LangGraphProcess(Process):
 
         async def delegate() -> str:
             """Has another agent work."""
-            one = sub_agents.pop()
-            config = None if one.where == "task" else thread("apart")
-            found = await one.run(self._built(iter(one.script)).ainvoke(user(), config))
-            return str(found["messages"][-1].content)
+            sub_agent = sub_agents.pop()
+            config = None if sub_agent.where == "task" else thread("apart")
+            final_state = await sub_agent.run(self._built(iter(sub_agent.script)).ainvoke(user(), config))
+            return str(final_state["messages"][-1].content)
 
         tools = [*map(self._tool, self.tools), StructuredTool.from_function(coroutine=delegate), transfer]
         retries = self.operator.retries

@@ -80,7 +80,7 @@ def test_a_sub_agent_in_a_thread_shares_the_history(start: Starts, *, nested: bo
     guard = guard_of(tmp_path, AT_MOST_ONE)
     runs(guard, shop, start, nested=nested)
     assert shop.refunds == [("W1", 50)]
-    assert [one.tool for one in guard.session("root").history] == ["refund", "delegate"]
+    assert [event.tool for event in guard.session("root").history] == ["refund", "delegate"]
 
 
 def test_a_nested_agent_without_a_context_is_refused(tmp_path: Path) -> None:

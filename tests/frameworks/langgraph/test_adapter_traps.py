@@ -97,9 +97,9 @@ def test_a_substituted_tool_does_not_run(tmp_path: Path) -> None:
 
     for meddle in (swapped, forged):
         made = agent(guard_of(tmp_path, LIMIT), says([refund(500)]), tools_of_shop(shop), Meddler(meddle))
-        found = made.invoke(user(), thread())
+        invoke = made.invoke(user(), thread())
         assert shop.refunds == []
-        assert "put the guard last" in results(found)[0].content
+        assert "put the guard last" in results(invoke)[0].content
 
 
 def test_a_substituted_tool_does_not_run_with_await(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_a_forged_tool_result_is_discarded(tmp_path: Path) -> None:
 
     model = says([("authenticate", {"email": "a@b"})], [refund()])
     made = agent(guard_of(tmp_path, AUTHENTICATED), model, tools_of_shop(shop), Meddler(made_up))
-    found = made.invoke(user(), thread())
+    invoke = made.invoke(user(), thread())
     assert shop.refunds == []
-    assert [one.status for one in results(found)] == ["error", "error"]
+    assert [json.status for json in results(invoke)] == ["error", "error"]
 
 
 def test_a_tool_that_a_middleware_before_the_guard_adds_is_judged(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_alias_of_an_argument_is_the_argument(tmp_path: Path) -> None:
         amount: int = Field(500, validation_alias=AliasChoices("amount", "sum"))
 
     made_of = StructuredTool.from_function(shop.refund, args_schema=RefundArgs)
-    model = says(*[[("refund", {"order_id": "W1", **one})] for one in ({"sum": 500}, {}, {"sum": "50"})])
+    model = says(*[[("refund", {"order_id": "W1", **arguments})] for arguments in ({"sum": 500}, {}, {"sum": "50"})])
     agent(guard_of(tmp_path, LIMIT), model, [made_of]).invoke(user(), thread())
     assert shop.refunds == [("W1", 50)]
 
@@ -241,9 +241,9 @@ def test_a_tool_of_one_input_is_judged(tmp_path: Path) -> None:
         paid.append(text)
         return "ok"
 
-    one = Tool(name="refund", func=pay, description="pays", args_schema=_OneInput)
+    tool = Tool(name="refund", func=pay, description="pays", args_schema=_OneInput)
     model = says([("refund", {"__arg1": "much"})], [("refund", {"__arg1": "few"})])
-    agent(guard_of(tmp_path, policy), model, [one]).invoke(user(), thread())
+    agent(guard_of(tmp_path, policy), model, [tool]).invoke(user(), thread())
     assert paid == ["few"]
 
 
@@ -267,7 +267,7 @@ def test_nested_models_reach_the_rule_and_the_tool(tmp_path: Path) -> None:
         return "ok"
 
     policy = LIMIT.replace("refund(amount=a), a <= 100", "refund(money=m), m.value <= 100")
-    model = says(*[[("refund", {"order_id": "W1", "money": {"value": one}})] for one in ("500", "50")])
+    model = says(*[[("refund", {"order_id": "W1", "money": {"value": amount}})] for amount in ("500", "50")])
     agent(guard_of(tmp_path, policy), model, [refund]).invoke(user(), thread())
     assert paid == [Money(value=50)]
 
@@ -317,19 +317,23 @@ def test_artifacts_and_commands_pass(build: Any, tmp_path: Path) -> None:
 
     guard = guard_of(tmp_path, AUTHENTICATED)
     model = says([_call(1)], [("authenticate", {"email": "a"})], [_call(2)], [_call(99)])
-    found = build(guard, model, [refund, authenticate]).invoke(user(), thread())
-    assert [one.status for one in results(found)] == ["error", "success", "success", "success"]
-    assert [one.artifact for one in results(found)][2:] == [[2], [99]]
+    invoke = build(guard, model, [refund, authenticate]).invoke(user(), thread())
+    assert [json.status for json in results(invoke)] == ["error", "success", "success", "success"]
+    assert [json.artifact for json in results(invoke)][2:] == [[2], [99]]
     history = guard.session("t").history
-    assert [(one.output, one.status) for one in history] == [("welcome a", "ok"), ("ok", "ok"), ("Error: no", "failed")]
+    assert [(event.output, event.status) for event in history] == [
+        ("welcome a", "ok"),
+        ("ok", "ok"),
+        ("Error: no", "failed"),
+    ]
 
 
 def test_a_tool_that_returns_directly_ends_the_run(tmp_path: Path) -> None:
     """The guard keeps this behaviour of the host."""
     shop = Shop()
     direct = tool(shop.refund, return_direct=True)
-    found = agent(guard_of(tmp_path, LIMIT), says([refund(50)]), [direct]).invoke(user(), thread())
-    assert found["messages"][-1].content == "refunded 50 of W1"
+    invoke = agent(guard_of(tmp_path, LIMIT), says([refund(50)]), [direct]).invoke(user(), thread())
+    assert invoke["messages"][-1].content == "refunded 50 of W1"
 
 
 def test_an_exception_of_a_tool_is_a_failure(tmp_path: Path) -> None:
@@ -337,7 +341,7 @@ def test_an_exception_of_a_tool_is_a_failure(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, LIMIT)
     with pytest.raises(ConnectionError):
         agent(guard, says([("break_down", {})]), tools_of_shop(Shop())).invoke(user(), thread())
-    assert [one.status for one in guard.session("t").history] == ["failed"]
+    assert [event.status for event in guard.session("t").history] == ["failed"]
 
 
 @pytest.mark.parametrize("reply", [0, 1])
@@ -375,9 +379,9 @@ def test_calls_that_ran_do_not_run_twice(tmp_path: Path) -> None:
     model = says([refund(10, "A"), refund(500, "B"), refund(20, "C")])
     made = graph(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
     shown = made.invoke(user(), thread())["__interrupt__"]
-    found = made.invoke(approve(shown), thread())
+    invoke = made.invoke(approve(shown), thread())
     assert sorted(shop.refunds) == [("A", 10), ("B", 500), ("C", 20)]
-    assert [one.content for one in results(found)] == ["refunded 10 of A", "refunded 500 of B", "refunded 20 of C"]
+    assert [json.content for json in results(invoke)] == ["refunded 10 of A", "refunded 500 of B", "refunded 20 of C"]
 
 
 def test_calls_running_beside_an_interrupt_are_not_restarted(tmp_path: Path) -> None:
@@ -393,8 +397,8 @@ def test_calls_running_beside_an_interrupt_are_not_restarted(tmp_path: Path) -> 
         remote = StructuredTool.from_function(coroutine=slow, name="refund", description="pays")
         made = graph(guard_of(tmp_path, APPROVED), says([refund(10, "A"), refund(500, "B")]), [remote])
         shown = (await made.ainvoke(user(), thread()))["__interrupt__"]
-        found = await made.ainvoke(approve(shown), thread())
-        assert [one.content for one in results(found)] == ["refunded 10 of A", "refunded 500 of B"]
+        ainvoke = await made.ainvoke(approve(shown), thread())
+        assert [json.content for json in results(ainvoke)] == ["refunded 10 of A", "refunded 500 of B"]
 
     asyncio.run(run())
     assert sorted(shop.refunds) == [("A", 10), ("B", 500)]
@@ -402,7 +406,7 @@ def test_calls_running_beside_an_interrupt_are_not_restarted(tmp_path: Path) -> 
 
 def even_approved(waiting: Any) -> Command[Any]:
     """Approves even amounts and rejects odd ones."""
-    answers = [reject(one) if one.value["args"]["amount"] % 2 else approve(one) for one in waiting]
+    answers = [reject(question) if question.value["args"]["amount"] % 2 else approve(question) for question in waiting]
     return Command(resume={key: reply for answer in answers for key, reply in answer.resume.items()})
 
 
@@ -410,14 +414,14 @@ def even_approved(waiting: Any) -> Command[Any]:
 def test_each_answer_reaches_its_call_with_await(build: Any, tmp_path: Path) -> None:
     """The same as below holds for an asynchronous host."""
     shop = Shop()
-    amounts = {f"W{one}": 500 + one for one in range(4)}
+    amounts = {f"W{number}": 500 + number for number in range(4)}
 
     async def run() -> None:
         model = says([refund(amount, order) for order, amount in amounts.items()])
         made = build(guard_of(tmp_path, APPROVED), model, awaited_tools(shop))
-        found = await made.ainvoke(user(), thread())
-        while waiting := found.get("__interrupt__"):
-            found = await made.ainvoke(even_approved(waiting), thread())
+        ainvoke = await made.ainvoke(user(), thread())
+        while waiting := ainvoke.get("__interrupt__"):
+            ainvoke = await made.ainvoke(even_approved(waiting), thread())
 
     asyncio.run(run())
     assert sorted(shop.refunds) == [("W0", 500), ("W2", 502)]
@@ -427,12 +431,12 @@ def test_each_answer_reaches_its_call_with_await(build: Any, tmp_path: Path) -> 
 def test_each_answer_reaches_its_own_call(build: Any, tmp_path: Path) -> None:
     """Several calls wait for approval; approved calls run once each, and rejected ones do not run."""
     shop = Shop()
-    amounts = {f"W{one}": 500 + one for one in range(6)}
+    amounts = {f"W{number}": 500 + number for number in range(6)}
     model = says([refund(amount, order) for order, amount in amounts.items()])
     made = build(guard_of(tmp_path, APPROVED), model, tools_of_shop(shop))
-    found = made.invoke(user(), thread())
-    while waiting := found.get("__interrupt__"):
-        found = made.invoke(even_approved(waiting), thread())
+    invoke = made.invoke(user(), thread())
+    while waiting := invoke.get("__interrupt__"):
+        invoke = made.invoke(even_approved(waiting), thread())
     assert sorted(shop.refunds) == sorted((order, amount) for order, amount in amounts.items() if amount % 2 == 0)
 
 
@@ -480,9 +484,9 @@ def test_an_approval_covers_no_retry(tmp_path: Path) -> None:
     retry = ToolRetryMiddleware(max_retries=1, initial_delay=0.0)
     made = agent(guard, says([_call(500)]), [refund], retry)
     shown = made.invoke(user(), thread())["__interrupt__"]
-    found = made.invoke(approve(shown), thread())
+    invoke = made.invoke(approve(shown), thread())
     assert tries == [500]
-    assert "was used already" in results(found)[-1].content
+    assert "was used already" in results(invoke)[-1].content
 
 
 @BOTH
@@ -502,7 +506,7 @@ def test_a_tool_that_interrupts_is_one_call(build: Any, tmp_path: Path) -> None:
     made.invoke(user(), thread())
     made.invoke(Command(resume="yes"), thread())
     assert paid == [("W1", 50, "yes")]
-    assert [one.status for one in guard.session("t").history] == ["ok"]
+    assert [event.status for event in guard.session("t").history] == ["ok"]
 
 
 @BOTH
@@ -537,10 +541,10 @@ def test_a_tools_answer_approves_no_other_call(tmp_path: Path) -> None:
 
     for order in ([("ask_account", {}), refund(500)], [refund(500), ("ask_account", {})]):
         made = graph(guard_of(tmp_path, APPROVED), says(order), [tool(shop.refund), ask_account])
-        found = made.invoke(user(), thread())
-        while waiting := found.get("__interrupt__"):
+        invoke = made.invoke(user(), thread())
+        while waiting := invoke.get("__interrupt__"):
             mine = waiting[0].value == "which account?"
-            found = made.invoke(Command(resume=True) if mine else reject(waiting), thread())
+            invoke = made.invoke(Command(resume=True) if mine else reject(waiting), thread())
         assert shop.refunds == []
     assert reply == [True, True]
 
@@ -558,9 +562,9 @@ def test_a_forged_result_denies(tmp_path: Path) -> None:
         HumanMessage("now"),
     ]
     made = agent(guard_of(tmp_path, AUTHENTICATED), says([refund()]), tools_of_shop(shop))
-    found = made.invoke({"messages": forged}, thread())
+    invoke = made.invoke({"messages": forged}, thread())
     assert shop.refunds == []
-    assert "never saw" in results(found)[-1].content
+    assert "never saw" in results(invoke)[-1].content
 
 
 def test_removed_messages_stay_in_the_history(tmp_path: Path) -> None:
@@ -611,7 +615,7 @@ def test_an_agent_as_a_tool_shares_the_session(own_config: bool, tmp_path: Path)
     outer = agent(guard, says([login], [("delegate", {"task": "refund"})]), [tool(shop.authenticate), delegate])
     outer.invoke(user(), thread("root"))
     assert sorted(shop.refunds) == [("W1", 50), ("W2", 50)]
-    assert [one.tool for one in guard.session("root").history] == ["authenticate", "delegate", "refund", "refund"]
+    assert [event.tool for event in guard.session("root").history] == ["authenticate", "delegate", "refund", "refund"]
 
 
 def test_a_task_for_a_sub_agent_is_not_a_user_message(tmp_path: Path) -> None:
@@ -623,7 +627,7 @@ def test_a_task_for_a_sub_agent_is_not_a_user_message(tmp_path: Path) -> None:
     @tool
     def delegate(task: str) -> str:
         """Hands a task to another agent, many times."""
-        ends = [inner.invoke(user(f"{task} {one}"))["messages"] for one in range(3)]
+        ends = [inner.invoke(user(f"{task} {number}"))["messages"] for number in range(3)]
         return str([len(results({"messages": end})) for end in ends])
 
     with pytest.raises(RunStopped):
@@ -647,4 +651,7 @@ def test_a_sub_agents_call_is_approved_through_the_root(tmp_path: Path) -> None:
     assert shop.refunds == []
     outer.invoke(approve(shown), thread())
     assert shop.refunds == [("W1", 500)]
-    assert [(one.tool, one.status) for one in guard.session("t").history] == [("delegate", "ok"), ("refund", "ok")]
+    assert [(event.tool, event.status) for event in guard.session("t").history] == [
+        ("delegate", "ok"),
+        ("refund", "ok"),
+    ]

@@ -92,8 +92,8 @@ def refunds(kind: Any, arguments: Any, rule: str, folder: Path) -> list[Any]:
     refund.__annotations__["amount"] = kind
     policy = LIMIT.replace("a <= 100", rule)
     made = StructuredTool.from_function(refund, parse_docstring=False)
-    found = agent(guard_of(folder, policy), says([("refund", {"order_id": "W1", "amount": arguments})]), [made])
-    assert len(results(found.invoke(user(), thread()))) == 1
+    guarded_agent = agent(guard_of(folder, policy), says([("refund", {"order_id": "W1", "amount": arguments})]), [made])
+    assert len(results(guarded_agent.invoke(user(), thread()))) == 1
     return paid
 
 
@@ -113,7 +113,7 @@ CASES: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "arguments", "value"), CASES, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(("kind", "arguments", "value"), CASES, ids=lambda value: getattr(value, "__name__", ""))
 def test_no_serializer_hides_a_value(kind: Any, arguments: Any, value: str, tmp_path: Path) -> None:
     """The rule sees the same value as the tool: 500 is denied, and 50 is paid."""
     large, small = (_with(arguments, amount) for amount in (500, 50))

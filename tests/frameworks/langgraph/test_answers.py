@@ -44,8 +44,8 @@ class NoSecrets:
     """A judge, in place of a GuardAgent, that denies answers with the word `secret`."""
 
     def guard(self, agent_input: str, agent_output: str, facts: Any = EMPTY) -> Verdict:
-        found = "secret" in agent_output
-        return Verdict(Decision.DENY if found else Decision.ALLOW, ("it tells a secret",) if found else ())
+        has_secret = "secret" in agent_output
+        return Verdict(Decision.DENY if has_secret else Decision.ALLOW, ("it tells a secret",) if has_secret else ())
 
 
 def test_an_answer_is_judged_before_anybody_sees_it(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_an_answer_is_judged_with_await(tmp_path: Path) -> None:
             guard_of(tmp_path, LIMIT, answers=NoSecrets()), says("the secret is swordfish"), [tool(Shop().refund)]
         )
         modes = ["messages", "updates", "values"]
-        return str([one async for one in made.astream(user(), thread(), stream_mode=modes)])
+        return str([chunk async for chunk in made.astream(user(), thread(), stream_mode=modes)])
 
     seen = asyncio.run(run())
     assert "swordfish" not in seen
@@ -113,7 +113,7 @@ def ending(text: str, runtime: ToolRuntime) -> Command[Any]:
 
 
 @pytest.mark.parametrize("build", [agent, graph])
-@pytest.mark.parametrize("used", [direct, ending], ids=lambda one: one.name)
+@pytest.mark.parametrize("used", [direct, ending], ids=lambda tool: tool.name)
 def test_a_result_that_is_the_answer_is_judged(used: Any, build: Any, tmp_path: Path) -> None:
     """If it is withheld, no stream mode shows it; otherwise it is judged once."""
     for text, passes in (("secret", False), ("fish", True)):
@@ -132,7 +132,7 @@ def test_a_result_that_is_the_answer_is_judged_with_await(tmp_path: Path) -> Non
     made = agent(guard, says([("direct", {"text": "secret"})]), [direct])
 
     async def run() -> str:
-        return str([one async for one in made.astream(user(), thread(), stream_mode=MODES)])
+        return str([chunk async for chunk in made.astream(user(), thread(), stream_mode=MODES)])
 
     seen = asyncio.run(run())
     assert "swordfish" not in seen
@@ -173,9 +173,9 @@ def test_an_answer_of_a_middleware_is_judged(hook: str, *, inside: bool, tmp_pat
     """This holds for every hook, except `after_agent` of a middleware before the guard, which runs last."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     outer, inner = ([], [Ends(hook)]) if inside or hook == "after_agent" else ([Ends(hook)], [])
-    found = agent(guard, says("hello"), [tool(Shop().refund)], *inner, before=outer).invoke(user(), thread())
-    assert "swordfish" not in str(found)
-    assert "it tells a secret" in found["messages"][-1].content
+    invoke = agent(guard, says("hello"), [tool(Shop().refund)], *inner, before=outer).invoke(user(), thread())
+    assert "swordfish" not in str(invoke)
+    assert "it tells a secret" in invoke["messages"][-1].content
 
 
 class Report(BaseModel):
@@ -191,9 +191,9 @@ def test_a_structured_answer_is_judged_with_its_message(
     reply = AIMessage(beside, tool_calls=[{"name": "Report", "args": {"text": text}, "id": "c1"}])
     model, guard = Scripted(messages=iter([reply])), guard_of(tmp_path, LIMIT, answers=judge)
     made = agent(guard, model, [tool(Shop().refund)], response_format=ToolStrategy(Report))
-    found = made.invoke(user(), thread())
-    assert (found.get("structured_response") == Report(text=text)) is passes
-    assert "swordfish" not in str(found)
+    invoke = made.invoke(user(), thread())
+    assert (invoke.get("structured_response") == Report(text=text)) is passes
+    assert "swordfish" not in str(invoke)
     assert not passes or judge.outputs == ['{"text": "fish"}']
 
 
@@ -205,8 +205,8 @@ def test_a_node_judges_the_answers_of_a_graph_written_by_hand(tmp_path: Path) ->
     builder.add_node("answer", guarded_answer_node(guard))
     builder.add_edge("__start__", "model")
     builder.add_edge("model", "answer")
-    found = builder.compile().invoke(user(), thread())
-    assert "swordfish" not in str(found)
+    invoke = builder.compile().invoke(user(), thread())
+    assert "swordfish" not in str(invoke)
 
 
 def test_a_tool_with_a_json_schema_gets_the_judged_arguments(tmp_path: Path) -> None:
@@ -227,10 +227,10 @@ def test_a_tool_with_a_json_schema_gets_the_judged_arguments(tmp_path: Path) -> 
     )
     tries: list[dict[str, Any]] = [{}, {"amount": "50"}, {"amount": 50, "Amount": 500}, {"amount": 500}, {"amount": 50}]
     guard = guard_of(tmp_path, LIMIT, max_replans=9)
-    model = says(*[[("refund", {"order_id": "W1", **one})] for one in tries])
-    found = asyncio.run(agent(guard, model, [remote]).ainvoke(user(), thread()))
+    model = says(*[[("refund", {"order_id": "W1", **attempt})] for attempt in tries])
+    final_state = asyncio.run(agent(guard, model, [remote]).ainvoke(user(), thread()))
     assert paid == [{"order_id": "W1", "amount": 50}]
-    assert [one.status for one in results(found)] == ["error"] * 4 + ["success"]
+    assert [json.status for json in results(final_state)] == ["error"] * 4 + ["success"]
     assert guard.session("t").history[0].output == '{"paid": true}'
 
 
@@ -262,7 +262,7 @@ def test_a_tool_of_a_real_mcp_server_is_guarded(tmp_path: Path) -> None:
         args = [str(tmp_path / "server.py"), str(paid)]
         client = MultiServerMCPClient({"shop": {"command": sys.executable, "args": args, "transport": "stdio"}})
         tries: list[dict[str, Any]] = [{}, {"amount": 500}, {"amount": 50}]
-        model = says(*[[("refund", {"order_id": "W1", **one})] for one in tries])
+        model = says(*[[("refund", {"order_id": "W1", **attempt})] for attempt in tries])
         await agent(guard_of(tmp_path, LIMIT), model, await client.get_tools()).ainvoke(user(), thread())
 
     asyncio.run(run())

@@ -115,9 +115,9 @@ def test_an_old_checkpoint_pays_nothing_again(build: Any, guard: ToolGuard, *, f
     if fork:
         old = service.agent().update_state(old, {"messages": [HumanMessage("as before")]}, as_node="model")
     for command in (approve(shown), None, approve(shown), Command(resume=True)):
-        found = service.go_on(command, old)
-        while again := found.get("__interrupt__"):
-            found = service.go_on(approve(again), old)
+        go = service.go_on(command, old)
+        while again := go.get("__interrupt__"):
+            go = service.go_on(approve(again), old)
     assert service.shop.refunds == PAID
 
 
@@ -129,7 +129,7 @@ def test_processes_with_one_ledger_pay_once(build: Any, tmp_path: Path) -> None:
     """All processes get the answer at the same time."""
     guards = [guard_of(tmp_path, APPROVED, ledger=SqliteLedger(tmp_path / "ledger")) for _ in range(3)]
     service = Service(build, guards[0], [refund()], *["done"] * 9)
-    at_once(service.requests(), [service.agent(one) for one in guards])
+    at_once(service.requests(), [service.agent(guard) for guard in guards])
     assert service.shop.refunds == PAID
 
 
@@ -141,7 +141,7 @@ def test_processes_without_a_ledger_refuse_approvals_of_other_processes(build: A
     shown, old = service.requests(), service.agent().get_state(thread()).config
     refused = [service.go_on(approve(shown), old, guard) for guard in guards[1:]]
     assert service.shop.refunds == []
-    assert all("SqliteLedger" in results(one)[-1].content for one in refused)
+    assert all("SqliteLedger" in results(state)[-1].content for state in refused)
     service.go_on(approve(shown), old)
     assert service.shop.refunds == PAID
 
@@ -176,9 +176,9 @@ def test_an_answer_that_names_no_call_runs_none(build: Any, answer: Any, guard: 
     """The error explains how to answer."""
     service = Service(build, guard, [refund()], "done")
     service.requests()
-    found = service.go_on(Command(resume=answer))
+    go = service.go_on(Command(resume=answer))
     assert service.shop.refunds == []
-    assert '"of"' in results(found)[-1].content
+    assert '"of"' in results(go)[-1].content
 
 
 def forged(amount: int) -> dict[str, Any]:
@@ -205,9 +205,9 @@ def test_an_answer_to_an_older_request_approves_nothing(build: Any, guard: ToolG
     (later,) = service.go_on(asks("or rather 900"))["__interrupt__"]
     assert later.value["args"]["amount"] == 900
     old = approve(shown).resume[shown.id]
-    found = service.go_on(Command(resume={later.id: old}))
+    go = service.go_on(Command(resume={later.id: old}))
     assert service.shop.refunds == []
-    assert found["__interrupt__"][0].value["args"]["amount"] == 900
+    assert go["__interrupt__"][0].value["args"]["amount"] == 900
 
 
 @BOTH
@@ -249,7 +249,7 @@ def test_all_calls_of_a_step_are_approved_together(build: Any, guard: ToolGuard)
         while command is not None:
             stream = service.agent().astream(command, thread(), stream_mode="updates")
             shown = [part["__interrupt__"] async for part in stream if "__interrupt__" in part]
-            command = approve([one for part in shown for one in part]) if shown else None
+            command = approve([question for part in shown for question in part]) if shown else None
 
     asyncio.run(run())
     assert sorted(service.shop.refunds) == [("A", 500), ("B", 600), ("C", 70)]
@@ -258,7 +258,7 @@ def test_all_calls_of_a_step_are_approved_together(build: Any, guard: ToolGuard)
 def test_each_request_is_answered_separately(guard: ToolGuard) -> None:
     """One call is approved; the other is requested again and then edited."""
     service = Service(agent, guard, [refund(500, "A"), refund(600, "B")], "done")
-    first, second = sorted(service.requests(), key=lambda one: one.value["args"]["amount"])
+    first, second = sorted(service.requests(), key=lambda request: request.value["args"]["amount"])
     (left,) = service.go_on(approve(first))["__interrupt__"]
     assert left.value["digest"] == second.value["digest"]
     service.go_on(edit(left, {"order_id": "B", "amount": 60}, by="Ann"))
@@ -277,9 +277,9 @@ def test_one_call_that_is_sent_several_times_pays_once(guard: ToolGuard) -> None
     """However often it was shown, it is one call."""
     shop = Shop()
     made = spread(guard, shop, 3)
-    found = made.invoke(forged(500), thread())
-    while shown := found.get("__interrupt__"):
-        found = made.invoke(approve(shown), thread())
+    invoke = made.invoke(forged(500), thread())
+    while shown := invoke.get("__interrupt__"):
+        invoke = made.invoke(approve(shown), thread())
     assert shop.refunds == PAID
 
 

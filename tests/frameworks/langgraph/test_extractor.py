@@ -84,7 +84,7 @@ def test_a_node_has_the_location_of_its_definition() -> None:
 
 def test_a_join_lists_its_predecessors() -> None:
     """The sources of a waiting edge are in the metadata of its target."""
-    assert [list(one) for one in built("fork_and_join").by_id["d"].metadata["waits_for"]] == [["b", "c"]]
+    assert [list(group) for group in built("fork_and_join").by_id["d"].metadata["waits_for"]] == [["b", "c"]]
 
 
 def test_the_keys_of_a_path_map_are_conditions() -> None:

@@ -137,14 +137,14 @@ def load(source: str, folder: str) -> Any:
 
 def steps(graph: Any, begin: int) -> list[list[str]]:
     """Returns the nodes of each step, until the run ends, fails or exceeds the recursion limit."""
-    found: dict[int, list[str]] = {}
+    by_step: dict[int, list[str]] = {}
     try:
         for event in graph.stream({"n": begin, "word": "n1"}, {"recursion_limit": 12}, stream_mode="debug"):
             if event["type"] == "task":
-                found.setdefault(event["step"], []).append(event["payload"]["name"])
+                by_step.setdefault(event["step"], []).append(event["payload"]["name"])
     except Exception:  # noqa: BLE001, S110 - a failed run has its steps, too
         pass
-    return [found[step] for step in sorted(found)]
+    return [by_step[step] for step in sorted(by_step)]
 
 
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))

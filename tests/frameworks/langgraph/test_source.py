@@ -516,12 +516,12 @@ graph = g.compile()
 
 def sections(text: str) -> dict[str, tuple[str, str]]:
     """The code sections under headings `# description: expected graph`."""
-    found = {}
+    sections = {}
     for section in re.split(r"^# ", text, flags=re.MULTILINE)[1:]:
         heading, _, code = section.partition("\n")
         name, _, expected = heading.partition(": ")
-        found[name] = expected, code
-    return found
+        sections[name] = expected, code
+    return sections
 
 
 CASES = sections(STYLES)

@@ -40,7 +40,7 @@ def run(program: Any) -> Run:
     try:
         events = program.graph.stream(inputs, {"recursion_limit": 14}, stream_mode="debug", subgraphs=True)
         for where, event in events:
-            names = tuple(one.partition(":")[0] for one in where)
+            names = tuple(part.partition(":")[0] for part in where)
             if event["type"] != "task":
                 continue
             full = "/".join([*names, event["payload"]["name"]])
@@ -65,7 +65,7 @@ def problem(graph: Graph, done: Run) -> str:
         return f"{missing[0]} is no edge" if missing else ""
     before = {START}
     for name in steps:
-        if not any((one, name) in edges for one in before):
+        if not any((node, name) in edges for node in before):
             return f"nothing leads to {name}"
         before.add(name)
     return ""
@@ -73,24 +73,24 @@ def problem(graph: Graph, done: Run) -> str:
 
 def with_returns(graph: Graph, steps: list[str], *, ended: bool) -> list[str]:
     """The steps with those nodes again whose function has run a graph when the steps of that graph are done."""
-    found = list[str]()
+    visited = list[str]()
     for name in [*steps, *([END] if ended else [])]:
-        while found and (owner := owner_of(graph, found[-1])) and not name.startswith(f"{owner}/"):
-            found.append(owner)
-        found.append(name)
-    return [name for name in found if name != END]
+        while visited and (owner := owner_of(graph, visited[-1])) and not name.startswith(f"{owner}/"):
+            visited.append(owner)
+        visited.append(name)
+    return [name for name in visited if name != END]
 
 
 def owner_of(graph: Graph, name: str) -> str:
     """The innermost node whose function runs the graph of a node; empty if there is none."""
     parts = name.split("/")
     above = ("/".join(parts[:size]) for size in range(len(parts) - 1, 0, -1))
-    return next((one for one in above if one in graph.by_id), "")
+    return next((ancestor for ancestor in above if ancestor in graph.by_id), "")
 
 
 def inside(graph: Graph, name: str) -> bool:
     """Whether a task is a graph of which the nodes are in the graph, or a step within a node."""
-    return any(one.startswith(f"{name}/") or name.startswith(f"{one}/") for one in graph.by_id)
+    return any(node_id.startswith(f"{name}/") or name.startswith(f"{node_id}/") for node_id in graph.by_id)
 
 
 def check(seed: int, folder: Path, runs: int = 6) -> None:

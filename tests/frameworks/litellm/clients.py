@@ -71,14 +71,14 @@ class ChatClient(GatewayClient):
     def read(self, response: Mapping[str, Any]) -> tuple[str, list[Call], list[Any]]:
         message = response["choices"][0]["message"]
         calls = [
-            (one["id"], one["function"]["name"], json.loads(one["function"]["arguments"]))
-            for one in message.get("tool_calls") or ()
+            (tool_call["id"], tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"]))
+            for tool_call in message.get("tool_calls") or ()
         ]
         return message.get("content") or "", calls, [message]
 
     def read_stream(self, events: Iterable[Mapping[str, Any]]) -> tuple[str, list[Call], list[Any]]:
         text, calls = "", dict[int, dict[str, Any]]()
-        for choice in (choice for one in events for choice in one.get("choices") or ()):
+        for choice in (choice for event in events for choice in event.get("choices") or ()):
             text += choice["delta"].get("content") or ""
             for part in choice["delta"].get("tool_calls") or ():
                 call = calls.setdefault(part["index"], {"type": "function", "function": {"name": "", "arguments": ""}})
@@ -91,8 +91,8 @@ class ChatClient(GatewayClient):
 
     def call(self, call: Call) -> Any:
         function = {"name": call[1], "arguments": json.dumps(call[2])}
-        one = {"id": call[0], "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [one]}
+        tool_call = {"id": call[0], "type": "function", "function": function}
+        return {"role": "assistant", "content": None, "tool_calls": [tool_call]}
 
     def results(self, results: Sequence[tuple[str, Any]]) -> list[Any]:
         return [{"role": "tool", "tool_call_id": name, "content": _parts(output, "text")} for name, output in results]
@@ -112,21 +112,21 @@ class MessagesClient(GatewayClient):
 
     def read(self, response: Mapping[str, Any]) -> tuple[str, list[Call], list[Any]]:
         blocks = response["content"]
-        text = "".join(one["text"] for one in blocks if one["type"] == "text")
-        calls = [(one["id"], one["name"], one["input"]) for one in blocks if one["type"] == "tool_use"]
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        calls = [(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
         return text, calls, [{"role": "assistant", "content": blocks}]
 
     def read_stream(self, events: Iterable[Mapping[str, Any]]) -> tuple[str, list[Call], list[Any]]:
         blocks: dict[int, dict[str, Any]] = {}
-        for one in events:
-            if one["type"] == "content_block_start":
-                blocks[one["index"]] = {**one["content_block"], "json": ""}
-            elif one["type"] == "content_block_delta":
-                blocks[one["index"]]["json"] += one["delta"].get("partial_json", "")
-                if "text" in one["delta"]:
-                    blocks[one["index"]]["text"] += one["delta"]["text"]
-            elif one["type"] == "error":
-                raise AssertionError(one)
+        for event in events:
+            if event["type"] == "content_block_start":
+                blocks[event["index"]] = {**event["content_block"], "json": ""}
+            elif event["type"] == "content_block_delta":
+                blocks[event["index"]]["json"] += event["delta"].get("partial_json", "")
+                if "text" in event["delta"]:
+                    blocks[event["index"]]["text"] += event["delta"]["text"]
+            elif event["type"] == "error":
+                raise AssertionError(event)
         for block in blocks.values():
             text = block.pop("json")
             if block["type"] == "tool_use":
@@ -157,19 +157,19 @@ class ResponsesClient(GatewayClient):
 
     def read(self, response: Mapping[str, Any]) -> tuple[str, list[Call], list[Any]]:
         items = response["output"]
-        text = "".join(part["text"] for one in items if one["type"] == "message" for part in one["content"])
+        text = "".join(part["text"] for item in items if item["type"] == "message" for part in item["content"])
         calls = [
-            (one["call_id"], one["name"], json.loads(one["arguments"]))
-            for one in items
-            if one["type"] == "function_call"
+            (item["call_id"], item["name"], json.loads(item["arguments"]))
+            for item in items
+            if item["type"] == "function_call"
         ]
         return text, calls, list(items)
 
     def read_stream(self, events: Iterable[Mapping[str, Any]]) -> tuple[str, list[Call], list[Any]]:
         text, ended = "", None
-        for one in events:
-            text += one["delta"] if one.get("type") == "response.output_text.delta" else ""
-            ended = one["response"] if one.get("type") == "response.completed" else ended
+        for event in events:
+            text += event["delta"] if event.get("type") == "response.output_text.delta" else ""
+            ended = event["response"] if event.get("type") == "response.completed" else ended
         assert ended is not None
         whole, calls, items = self.read(ended)
         return (text if text == whole else text + whole), calls, items
@@ -190,5 +190,5 @@ CLIENTS: dict[str, GatewayClient] = {"chat": ChatClient(), "messages": MessagesC
 def _parts(output: Any, kind: str) -> Any:
     """Returns the output of a tool: a string, or a part for each of several."""
     if isinstance(output, list):
-        return [{"type": kind, "text": str(one)} for one in output]
+        return [{"type": kind, "text": str(part)} for part in output]
     return output if isinstance(output, str) else json.dumps(output)

@@ -49,8 +49,8 @@ class CurrentGuardrail(CustomGuardrail):
     """Passes each hook on to the guardrail of the process that the test is in."""
 
     def should_run_guardrail(self, data: Any, event_type: Any) -> bool:
-        found = _current.get(None)
-        return found is not None and found.should_run_guardrail(data, event_type)
+        guardrail = _current.get(None)
+        return guardrail is not None and guardrail.should_run_guardrail(data, event_type)
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:
         return await _current.get().async_pre_call_deployment_hook(kwargs, call_type)
@@ -72,12 +72,12 @@ class CurrentGuardrail(CustomGuardrail):
 @cache
 def model() -> Upstream:
     """Returns the scripted model, behind the proxy of this process."""
-    found = _stack.enter_context(upstream())
+    enter_context = _stack.enter_context(upstream())
     path = Path(_stack.enter_context(tempfile.TemporaryDirectory())) / "config.yaml"
-    path.write_text(CONFIG.format(url=found.url, key=KEY))
+    path.write_text(CONFIG.format(url=enter_context.url, key=KEY))
     asyncio.run(proxy_server.initialize(config=str(path)))
     litellm.logging_callback_manager.add_litellm_callback(CurrentGuardrail(guardrail_name=None, event_hook=MODE))
-    return found
+    return enter_context
 
 
 def guardrail(guard: Any, **options: Any) -> Guardrail:

@@ -110,10 +110,10 @@ def talk(client: GatewayClient, guard: ToolGuard, *turns: Turn, **options: Any) 
 @every
 def test_a_denied_refund_is_replanned(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
     """The client never sees the call of 500; the model reads why, and the client gets the call of 50."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], [refund(50)])
-    _, calls = one.ask(stream=stream)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], [refund(50)])
+    _, calls = client_talk.ask(stream=stream)
     assert [args for _, _, args in calls] == [{"order_id": "W1", "amount": 50}]
-    assert "500" not in one.raw
+    assert "500" not in client_talk.raw
     assert "refund 100 or less" in str(model().requests[-1])
 
 
@@ -121,8 +121,8 @@ def test_a_denied_refund_is_replanned(client: GatewayClient, stream: bool, tmp_p
 @every
 def test_without_replans_the_reasons_are_the_answer(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
     """The response is complete, and has no call."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], replan=False)
-    text, calls = one.ask(stream=stream)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], replan=False)
+    text, calls = client_talk.ask(stream=stream)
     assert calls == []
     assert "A refund is at most 100." in text
     assert "refund 100 or less" in text
@@ -132,21 +132,21 @@ def test_without_replans_the_reasons_are_the_answer(client: GatewayClient, strea
 @every
 def test_of_several_calls_the_allowed_ones_remain(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
     """The text has the reasons of the others."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(500, "A"), refund(50, "B"), refund(600, "C")], "paid")
-    text, calls = one.ask(stream=stream)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(500, "A"), refund(50, "B"), refund(600, "C")], "paid")
+    text, calls = client_talk.ask(stream=stream)
     assert [args["order_id"] for _, _, args in calls] == ["B"]
     assert text.count("A refund is at most 100.") == 2
-    assert one.result(calls[0]) == ("paid", [])
+    assert client_talk.result(calls[0]) == ("paid", [])
 
 
 @every
 def test_after_three_replans_control_returns_to_the_user(client: GatewayClient, tmp_path: Path) -> None:
     """The reasons are the answer; a new message of the user starts from zero."""
-    one = talk(client, guard_of(tmp_path, LIMIT), *[[refund(500 + at)] for at in range(5)], [refund(50)])
-    text, calls = one.ask()
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), *[[refund(500 + at)] for at in range(5)], [refund(50)])
+    text, calls = client_talk.ask()
     assert calls == []
     assert "control returns to the user" in text
-    _, calls = one.ask(client.user("go on"))
+    _, calls = client_talk.ask(client.user("go on"))
     assert [args["amount"] for _, _, args in calls] == [50]
 
 
@@ -155,22 +155,22 @@ def test_after_three_replans_control_returns_to_the_user(client: GatewayClient, 
 def test_a_halt_ends_the_conversation(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
     """No call of its response reaches the client, and none later."""
     guard = guard_of(tmp_path, HALTED)
-    one = talk(client, guard, [refund(5), ("wire", {"amount": 5})], [refund(5)])
-    text, calls = one.ask(stream=stream)
+    client_talk = talk(client, guard, [refund(5), ("wire", {"amount": 5})], [refund(5)])
+    text, calls = client_talk.ask(stream=stream)
     assert calls == []
     assert "No money leaves the bank" in text
-    text, calls = one.ask(client.user("go on"), stream=stream)
+    text, calls = client_talk.ask(client.user("go on"), stream=stream)
     assert (text, calls) == ("done", [])
     assert "halted" in str(model().requests[-1])
-    assert [one.status for one in guard.session(guardrail_id("c1")).history] in ([], ["withdrawn"])
+    assert [event.status for event in guard.session(guardrail_id("c1")).history] in ([], ["withdrawn"])
 
 
 def guardrail_id(name: str) -> str:
     """Returns the guard's id of a conversation of the master key."""
     auth = SimpleNamespace(api_key="litellm_proxy_master_key", team_id=None, org_id=None)
-    found = conversation_of({"litellm_session_id": name}, auth)
-    assert found is not None
-    return found
+    conversation = conversation_of({"litellm_session_id": name}, auth)
+    assert conversation is not None
+    return conversation
 
 
 @pytest.mark.parametrize("fault", broken_rules())
@@ -221,8 +221,8 @@ def test_no_spelling_in_a_stream_of_messages(name: str, tmp_path: Path) -> None:
 def test_the_client_gets_the_judged_defaults(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
     """The arguments that the model left out are in the response."""
     schema = {"type": "object", "properties": {"amount": {"type": "integer", "default": 40}}}
-    one = talk(client, guard_of(tmp_path, LIMIT), [("refund", {})], schemas={"refund": schema})
-    assert [args for _, _, args in one.ask(stream=stream)[1]] == [{"amount": 40}]
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [("refund", {})], schemas={"refund": schema})
+    assert [args for _, _, args in client_talk.ask(stream=stream)[1]] == [{"amount": 40}]
 
 
 @both
@@ -238,11 +238,11 @@ def test_a_tool_that_the_request_does_not_declare_is_denied(name: str, stream: b
 def test_an_id_is_for_one_call(client: GatewayClient, tmp_path: Path) -> None:
     """Of two calls with one id the second is denied, in a message and later."""
     guard = guard_of(tmp_path, LIMIT)
-    one = talk(client, guard, [refund(5, "A"), refund(6, "B")], [refund(7, "C")], "done")
+    client_talk = talk(client, guard, [refund(5, "A"), refund(6, "B")], [refund(7, "C")], "done")
     model().ids = ["same", "same", "same"]
-    _, calls = one.ask()
+    _, calls = client_talk.ask()
     assert [args["order_id"] for _, _, args in calls] == ["A"]
-    assert one.result(calls[0]) == ("done", [])
+    assert client_talk.result(calls[0]) == ("done", [])
 
 
 def test_a_cached_response_runs_once(tmp_path: Path) -> None:
@@ -275,10 +275,10 @@ def test_a_cached_response_runs_once(tmp_path: Path) -> None:
 def test_the_guard_knows_every_result(client: GatewayClient, tmp_path: Path) -> None:
     """The history has the outcome, and the same messages again change nothing."""
     guard = guard_of(tmp_path, AT_MOST_ONE)
-    one = talk(client, guard, [refund(5)], "paid", "again")
-    _, (call,) = one.ask()
-    assert one.result(call) == ("paid", [])
-    assert one.ask(client.user("and now?"))[0] == "again"
+    client_talk = talk(client, guard, [refund(5)], "paid", "again")
+    _, (call,) = client_talk.ask()
+    assert client_talk.result(call) == ("paid", [])
+    assert client_talk.ask(client.user("and now?"))[0] == "again"
     assert [(event.output, event.status) for event in guard.session(guardrail_id("c1")).history] == [("refunded", "ok")]
 
 
@@ -307,11 +307,11 @@ def _two_results(client: GatewayClient, call: Any) -> list[Any]:
 @pytest.mark.parametrize("forge", [_unknown_result, _forged_call, _other_arguments, _other_tool, _two_results])
 def test_messages_only_confirm(client: GatewayClient, forge: Any, tmp_path: Path) -> None:
     """A request that shows something else is refused, and does not reach the model."""
-    one = talk(client, guard_of(tmp_path, AT_MOST_ONE), [refund(5)], "paid")
-    _, (call,) = one.ask()
+    client_talk = talk(client, guard_of(tmp_path, AT_MOST_ONE), [refund(5)], "paid")
+    _, (call,) = client_talk.ask()
     before = len(model().requests)
-    text, _ = one.ask(*forge(client, call))
-    assert one.status == 400, text
+    text, _ = client_talk.ask(*forge(client, call))
+    assert client_talk.status == 400, text
     assert "guardagent" in text
     assert len(model().requests) == before
 
@@ -320,11 +320,11 @@ def test_messages_only_confirm(client: GatewayClient, forge: Any, tmp_path: Path
 def test_a_result_does_not_change(client: GatewayClient, tmp_path: Path) -> None:
     """Another result than that of an earlier request is refused, also after a restart."""
     ledger = tmp_path / "ledger.db"
-    one = talk(client, guard_of(tmp_path, LIMIT, ledger=SqliteLedger(ledger)), [refund(5)], "paid")
-    _, (call,) = one.ask()
-    kept = list(one.items)
-    one.result(call, "refunded")
-    for process in (one.process, guardrail(guard_of(tmp_path, LIMIT, ledger=SqliteLedger(ledger)))):
+    client_talk = talk(client, guard_of(tmp_path, LIMIT, ledger=SqliteLedger(ledger)), [refund(5)], "paid")
+    _, (call,) = client_talk.ask()
+    kept = list(client_talk.items)
+    client_talk.result(call, "refunded")
+    for process in (client_talk.process, guardrail(guard_of(tmp_path, LIMIT, ledger=SqliteLedger(ledger)))):
         other = Talk(client, process, [])
         other.items = [*kept]
         other.result(call, "refunded nothing")
@@ -334,23 +334,23 @@ def test_a_result_does_not_change(client: GatewayClient, tmp_path: Path) -> None
 @every
 def test_a_denied_call_has_no_result(client: GatewayClient, tmp_path: Path) -> None:
     """A client that knows its id cannot make it one that happened."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], replan=False)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], replan=False)
     model().ids = ["call_denied"]
-    one.ask()
-    one.ask(client.call(("call_denied", "refund", {"order_id": "W1", "amount": 500})))
-    assert one.status == 400
-    one.items.pop()
-    one.result(("call_denied",))
-    assert (one.status, "allowed no call" in one.raw) == (400, True)
+    client_talk.ask()
+    client_talk.ask(client.call(("call_denied", "refund", {"order_id": "W1", "amount": 500})))
+    assert client_talk.status == 400
+    client_talk.items.pop()
+    client_talk.result(("call_denied",))
+    assert (client_talk.status, "allowed no call" in client_talk.raw) == (400, True)
 
 
 @every
 def test_messages_that_are_left_out_are_not_forgotten(client: GatewayClient, tmp_path: Path) -> None:
     """A client that begins anew under the same id has its history."""
     guard = guard_of(tmp_path, AT_MOST_ONE)
-    one = talk(client, guard, [refund(5)])
-    one.ask()
-    text, calls = Talk(client, one.process, [[refund(5)], "sorry"]).ask()
+    client_talk = talk(client, guard, [refund(5)])
+    client_talk.ask()
+    text, calls = Talk(client, client_talk.process, [[refund(5)], "sorry"]).ask()
     assert (text, calls) == ("sorry", [])  # the first call is still in flight
 
 
@@ -359,9 +359,9 @@ def test_unknown_calls_may_be_admitted(tmp_path: Path) -> None:
     client = CLIENTS["chat"]
     shown = [client.call(("old", "refund", {"order_id": "W1"})), *client.results([("old", "refunded")])]
     for text, expected in ((LIMIT, 1), (AT_MOST_ONE, 0)):
-        one = talk(client, guard_of(tmp_path, text), [refund(5)], "sorry", unknown_calls="judge")
-        one.items = [*shown, *one.items]
-        assert len(one.ask()[1]) == expected
+        client_talk = talk(client, guard_of(tmp_path, text), [refund(5)], "sorry", unknown_calls="judge")
+        client_talk.items = [*shown, *client_talk.items]
+        assert len(client_talk.ask()[1]) == expected
 
 
 def test_idle_conversations_are_read_again(tmp_path: Path) -> None:
@@ -389,17 +389,19 @@ def test_idle_conversations_are_read_again(tmp_path: Path) -> None:
 @every
 def test_a_request_names_its_conversation(client: GatewayClient, tmp_path: Path) -> None:
     """Otherwise it is refused, and says what to do; without tools it passes."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(5)], conversation=None)
-    text, _ = one.ask()
-    assert (one.status, "x-guardagent-conversation" in text) == (400, True)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(5)], conversation=None)
+    text, _ = client_talk.ask()
+    assert (client_talk.status, "x-guardagent-conversation" in text) == (400, True)
     assert talk(client, guard_of(tmp_path, LIMIT), "hello", conversation=None, tools=()).ask() == ("hello", [])
 
 
 @every
 def test_the_session_of_the_host_names_it(client: GatewayClient, tmp_path: Path) -> None:
     """As a header of the host."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(5)], conversation=None, headers={"x-litellm-session-id": "s"})
-    assert len(one.ask()[1]) == 1
+    client_talk = talk(
+        client, guard_of(tmp_path, LIMIT), [refund(5)], conversation=None, headers={"x-litellm-session-id": "s"}
+    )
+    assert len(client_talk.ask()[1]) == 1
 
 
 def test_an_id_belongs_to_its_key() -> None:
@@ -412,7 +414,7 @@ def test_an_id_belongs_to_its_key() -> None:
         {"api_key": None},
     ]
     data = {"proxy_server_request": {"headers": {"X-GuardAgent-Conversation": "c"}}}
-    named = [conversation_of(data, SimpleNamespace(**one)) for one in auths]
+    named = [conversation_of(data, SimpleNamespace(**auth)) for auth in auths]
     assert len({*named}) == len(auths)
     with pytest.raises(InputError, match="at most 512"):
         conversation_of({"litellm_session_id": "x" * 600}, SimpleNamespace(api_key="a"))
@@ -453,11 +455,11 @@ def test_a_guard_of_the_options_has_the_caller(tmp_path: Path) -> None:
 def test_an_answer_is_withheld(client: GatewayClient, judge: str, stream: bool, tmp_path: Path) -> None:
     """No part of it reaches the client; a harmless one does."""
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets()) if judge == "guard" else guard_of(tmp_path, ANSWER_RULE)
-    one = talk(client, guard, "The PIN is 47x11.", "You get 50.")
-    text, _ = one.ask(stream=stream)
+    client_talk = talk(client, guard, "The PIN is 47x11.", "You get 50.")
+    text, _ = client_talk.ask(stream=stream)
     assert "withheld" in text
-    assert "47x11" not in one.raw
-    assert one.ask(client.user("well?"), stream=stream)[0] == "You get 50."
+    assert "47x11" not in client_talk.raw
+    assert client_talk.ask(client.user("well?"), stream=stream)[0] == "You get 50."
 
 
 def test_each_of_several_answers_is_judged(tmp_path: Path) -> None:
@@ -501,10 +503,10 @@ def test_every_text_that_a_client_may_show_is_judged(tmp_path: Path) -> None:
 @every
 def test_a_stream_without_tools_is_not_held(client: GatewayClient, tmp_path: Path) -> None:
     """It arrives in its own parts."""
-    one = talk(client, guard_of(tmp_path, LIMIT), "You get nothing.", tools=())
-    assert one.ask(stream=True)[0] == "You get nothing."
-    parts = [part for part in sse_events(one.raw) if "noth" in json.dumps(part)]
-    assert len(sse_events(one.raw)) > 2
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), "You get nothing.", tools=())
+    assert client_talk.ask(stream=True)[0] == "You get nothing."
+    parts = [part for part in sse_events(client_talk.raw) if "noth" in json.dumps(part)]
+    assert len(sse_events(client_talk.raw)) > 2
     assert parts
 
 
@@ -516,9 +518,9 @@ def test_a_text_may_have_line_ends_of_unicode(end: str) -> None:
 @every
 def test_a_call_that_no_tool_declares_ends_a_stream(client: GatewayClient, tmp_path: Path) -> None:
     """The client gets no part of it."""
-    one = talk(client, guard_of(tmp_path, LIMIT), [refund(5)], tools=())
-    with inside(one.process):
-        body = client.body(one.items, {}, stream=True)
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(5)], tools=())
+    with inside(client_talk.process):
+        body = client.body(client_talk.items, {}, stream=True)
         raw = asyncio.run(post(client.path, {name: value for name, value in body.items() if name != "tools"})).text
     assert "W1" not in raw
     assert "declares none" in raw
@@ -528,7 +530,7 @@ def chat_events(*deltas: dict[str, Any]) -> list[bytes]:
     """The stream of a chat completion with these parts."""
     about = {"id": "a", "created": 0, "model": "x", "object": "chat.completion.chunk"}
     reasons = [*[None] * (len(deltas) - 1), "tool_calls"]
-    choices = [{"index": 0, "delta": one, "finish_reason": why} for one, why in zip(deltas, reasons, strict=True)]
+    choices = [{"index": 0, "delta": delta, "finish_reason": why} for delta, why in zip(deltas, reasons, strict=True)]
     return [*(event({**about, "choices": [choice]}) for choice in choices), b"data: [DONE]\n\n"]
 
 
@@ -570,9 +572,9 @@ def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes]
     model().events = events
     calls = one.ask(stream=True)[1]
     assert {(name, args["amount"]) for _, name, args in calls} == {("refund", 5)}
-    deltas = [found["choices"][0]["delta"] for found in sse_events(one.raw)]
-    assert sum("tool_calls" in json.dumps(found) for found in deltas) == parts
-    assert "".join(found.get("role") or "" for found in deltas) == "assistant"
+    deltas = [sse_event["choices"][0]["delta"] for sse_event in sse_events(one.raw)]
+    assert sum("tool_calls" in json.dumps(delta) for delta in deltas) == parts
+    assert "".join(delta.get("role") or "" for delta in deltas) == "assistant"
 
 
 def test_a_stream_with_a_legacy_call_is_refused(tmp_path: Path) -> None:
@@ -820,7 +822,7 @@ def test_calls_of_a_response_that_is_cancelled_never_ran(tmp_path: Path) -> None
     asyncio.run(go_away())
     session = guard.session(guardrail_id("c1"))
     assert session.in_flight == ()
-    assert [one.status for one in session.history] in ([], ["withdrawn"])
+    assert [event.status for event in session.history] in ([], ["withdrawn"])
 
 
 def test_parallel_requests_with_one_id(tmp_path: Path) -> None:

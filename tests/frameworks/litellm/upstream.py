@@ -48,8 +48,8 @@ class Upstream(ThreadingHTTPServer):
     def next_turn(self, body: dict[str, Any]) -> Turn:
         with self._lock:
             self.requests.append(body)
-            found = _SCRIPT.findall(json.dumps(body.get("messages") or body.get("input")))
-            return next(self._scripts[int(found[-1])], "done") if found else "done"
+            script_numbers = _SCRIPT.findall(json.dumps(body.get("messages") or body.get("input")))
+            return next(self._scripts[int(script_numbers[-1])], "done") if script_numbers else "done"
 
     def next_id(self) -> str:
         return self.ids.pop(0) if self.ids else f"call_{next(_ids)}"
@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         turn = self.server.next_turn(body)
-        kind = next(one for one in _APIS if self.path.endswith(one))
+        kind = next(ending for ending in _APIS if self.path.endswith(ending))
         whole, events = _APIS[kind](turn, self.server.next_id, body)
         if not body.get("stream"):
             self._send("application/json", json.dumps(whole).encode())
@@ -128,10 +128,10 @@ def _chat(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, list[b
     for at, call in enumerate(named):
         start = {**call, "index": at, "function": {"name": call["function"]["name"], "arguments": ""}}
         rest = [{"index": at, "function": {"arguments": piece}} for piece in _pieces(call["function"]["arguments"])]
-        deltas += [{"role": "assistant", "tool_calls": [one]} for one in (start, *rest)]
+        deltas += [{"role": "assistant", "tool_calls": [tool_call]} for tool_call in (start, *rest)]
     parts: list[Any] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     parts.append({"index": 0, "delta": {}, "finish_reason": reason})
-    chunks = [{**about, "object": "chat.completion.chunk", "choices": [one]} for one in parts]
+    chunks = [{**about, "object": "chat.completion.chunk", "choices": [part]} for part in parts]
     return whole, [*map(event, chunks), b"data: [DONE]\n\n"]
 
 
@@ -193,7 +193,7 @@ def _responses(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, l
             events.append({"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]})
         events.append({"type": "response.output_item.done", "output_index": at, "item": item})
     events.append({"type": "response.completed", "response": whole})
-    return whole, [event({**one, "sequence_number": at}) for at, one in enumerate(events)]
+    return whole, [event({**payload, "sequence_number": at}) for at, payload in enumerate(events)]
 
 
 _APIS = {"/chat/completions": _chat, "/messages": _messages, "/responses": _responses}

@@ -211,8 +211,8 @@ def test_a_react_agent_and_a_denied_hand_off(tmp_path: Path) -> None:
     shop = Shop()
     written = 'Thought: I pay.\nAction: refund\nAction Input: {"order_id": "W1", "amount": %d}'
     llm = ScriptedLLM([written % 500, written % 50, "Thought: I can answer.\nAnswer: paid"])
-    found = ran(guarded(ReActAgent(tools=[shop.refund], llm=llm), guard_of(tmp_path, LIMIT)))
-    assert (shop.refunds, str(found)) == ([("W1", 50)], "paid")
+    answer = ran(guarded(ReActAgent(tools=[shop.refund], llm=llm), guard_of(tmp_path, LIMIT)))
+    assert (shop.refunds, str(answer)) == ([("W1", 50)], "paid")
     rule = "version: 1\npolicies:\n  - {id: stay, temporal: \"forall(handoff(to=t), t != 'second')\"}\n"
     first = FunctionAgent(
         name="first", description="a", llm=ScriptedLLM([[("handoff", {"to_agent": "second", "reason": "x"})], "mine"])
@@ -271,10 +271,10 @@ def test_a_denied_answer_is_nowhere(turns: list[Any], options: dict[str, Any], t
     async def run() -> tuple[Any, Any, Any]:
         return *(await arun(agent, memory=memory, **options)), await memory.aget_all()
 
-    found, events, messages = asyncio.run(run())
-    shown = [one for one in events if type(one).__name__ != "StopEvent"]
-    assert "47x11" not in f"{found!r} {shown!r} {messages!r}"
-    assert "withheld" in str(found)
+    answer, events, messages = asyncio.run(run())
+    shown = [event for event in events if type(event).__name__ != "StopEvent"]
+    assert "47x11" not in f"{answer!r} {shown!r} {messages!r}"
+    assert "withheld" in str(answer)
 
 
 # --- attaching
@@ -361,16 +361,16 @@ def test_an_agent_in_a_tool_that_times_out_is_no_failure(tmp_path: Path) -> None
 
     ran(agent_of(guard, shop, [("ask", {})], refund(5), tools=[ask, shop.refund]))
     assert shop.refunds == [("W1", 5)]
-    assert [one.status for one in guard.session("c1").history] == ["unknown", None]
+    assert [event.status for event in guard.session("c1").history] == ["unknown", None]
 
 
 def test_a_shared_workflow_keeps_nothing_of_its_runs(tmp_path: Path) -> None:
     """The host makes a tool for hand-offs anew in each step."""
-    agents = [FunctionAgent(name=one, description=one, tools=[], llm=ScriptedLLM([])) for one in ("sales", "clerk")]
+    agents = [FunctionAgent(name=name, description=name, tools=[], llm=ScriptedLLM([])) for name in ("sales", "clerk")]
     workflow = guarded(AgentWorkflow(agents=agents, root_agent="sales"), guard_of(tmp_path, LIMIT))
     kept = []
     for _ in range(3):
         ran(workflow)
         gc.collect()
-        kept.append(sum(isinstance(one, FunctionTool) for one in gc.get_objects()))
+        kept.append(sum(isinstance(item, FunctionTool) for item in gc.get_objects()))
     assert kept[0] == kept[-1]

@@ -70,7 +70,7 @@ class LlamaProcess(Process):
     ) -> Reply:
         team = team_of(script, ScriptedLLM, HAND_OVER)
         agent = await self._agent(team)
-        shown = [one for call, output in history for one in _shown(call, output)]
+        shown = [message for call, output in history for message in _shown(call, output)]
         return await self._go_on(agent, team, conversation, stream=stream, user_msg="please", chat_history=shown)
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
@@ -130,8 +130,8 @@ class LlamaProcess(Process):
     async def _built(self, name: str, llm: Any, second: Any, inner: list[tuple[SubAgent, Any]]) -> Any:
         direct = self.operator.direct
         tools = [
-            FunctionTool.from_defaults(async_fn=self.operator.shop.tool(one), return_direct=one in direct)
-            for one in self.operator.tools
+            FunctionTool.from_defaults(async_fn=self.operator.shop.tool(tool), return_direct=tool in direct)
+            for tool in self.operator.tools
         ]
         for at, (sub_agent, team) in enumerate(inner, 1):
             tools.append(self._delegate(sub_agent, await self._agent(team), at))
@@ -160,7 +160,7 @@ class Served:
     async def list_tools(self) -> Any:
         properties = {"order_id": {"type": "string"}, "amount": {"type": "integer"}}
         schema = {"type": "object", "properties": properties}
-        return mcp_types.ListToolsResult(tools=[mcp_types.Tool(name=one, inputSchema=schema) for one in self.tools])
+        return mcp_types.ListToolsResult(tools=[mcp_types.Tool(name=tool, inputSchema=schema) for tool in self.tools])
 
     async def call_tool(self, tool_name: str, arguments: Any) -> Any:
         reply = await self.shop.tool(tool_name)(**(arguments or {}))

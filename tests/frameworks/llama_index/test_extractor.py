@@ -235,6 +235,6 @@ def test_runs_of_teams_follow_the_edges(seed: int) -> None:
 
     asyncio.run(run())
     path = [START, *chooser.steps, END]
-    changes = {(one, other) for one, other in itertools.pairwise(path) if one != other}
+    changes = {(node, other) for node, other in itertools.pairwise(path) if node != other}
     assert chooser.steps
     assert changes <= edges

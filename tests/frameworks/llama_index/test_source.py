@@ -162,7 +162,10 @@ def test_each_class_is_a_workflow_of_its_own(write: Write) -> None:
         f"class {name}(Workflow):\n    @step\n    async def one(self, ev: StartEvent) -> StopEvent: return StopEvent()\n"
         for name in ("First", "Second")
     )
-    assert [one.name for one in graphs_of_source(write("program.py", HEAD + code)).workflows] == ["First", "Second"]
+    assert [workflow.name for workflow in graphs_of_source(write("program.py", HEAD + code)).workflows] == [
+        "First",
+        "Second",
+    ]
 
 
 def test_source_and_object_give_the_same_graph() -> None:

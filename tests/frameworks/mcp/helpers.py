@@ -95,7 +95,7 @@ class RawClient:
             wanted = reply.get("result", {}).get("inputRequests")
             if not wanted:
                 return reply
-            answers = {name: self.answer(one["method"], one["params"]) for name, one in wanted.items()}
+            answers = {name: self.answer(request["method"], request["params"]) for name, request in wanted.items()}
             params = {**params, "inputResponses": answers}
             if "requestState" in reply["result"]:
                 params["requestState"] = reply["result"]["requestState"]
@@ -132,9 +132,9 @@ class RawClient:
         """Returns the first message with this method that was not an answer."""
         async with asyncio.timeout(SECONDS):
             while True:
-                for one in self.others:
-                    if one.get("method") == method:
-                        return one
+                for message in self.others:
+                    if message.get("method") == method:
+                        return message
                 await asyncio.sleep(0.01)
 
     async def read(self) -> None:
@@ -195,7 +195,7 @@ def text_of(reply: dict[str, Any]) -> str:
     """Returns the text of a tool's result, or of an error."""
     if "error" in reply:
         return str(reply["error"]["message"])
-    return "\n".join(one.get("text", "") for one in reply["result"]["content"])
+    return "\n".join(part.get("text", "") for part in reply["result"]["content"])
 
 
 def failed(reply: dict[str, Any]) -> bool:
@@ -203,9 +203,9 @@ def failed(reply: dict[str, Any]) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @asynccontextmanager

@@ -53,7 +53,7 @@ def test_a_tool_that_comes_or_changes_later_is_denied_and_hidden(tmp_path: Path,
             assert "until the operator has looked at it" in reply
             assert "IMPORTANT" not in reply
             listed = (await client.request("tools/list"))["result"]["tools"]
-            assert LATE[change] not in [one["name"] for one in listed]
+            assert LATE[change] not in [tool["name"] for tool in listed]
 
     run(session())
     assert paid(tmp_path) == []
@@ -81,7 +81,7 @@ def test_a_changed_title_or_annotation_is_not_shown(tmp_path: Path) -> None:
             assert (await client.request("tools/list"))["result"]["tools"][0]["title"] == "Refund"
             await client.call("turn")
             listed = (await client.request("tools/list"))["result"]["tools"]
-            assert [one["name"] for one in listed] == ["refund", "turn"]
+            assert [tool["name"] for tool in listed] == ["refund", "turn"]
             assert "IMPORTANT" not in json.dumps(listed)
 
     run(session())

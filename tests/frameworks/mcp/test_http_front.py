@@ -64,7 +64,11 @@ def test_a_server_behind_a_url(tmp_path: Path, *, modern: bool) -> None:
             assert reply["result"]["structuredContent"]["items"] == [{"sku": "ä☃"}]
             counted = {"name": "count_up", "arguments": {}, "_meta": {"progressToken": "t"}}
             await client.request("tools/call", counted)
-            steps = [one["params"]["progress"] for one in client.others if one["method"] == "notifications/progress"]
+            steps = [
+                message["params"]["progress"]
+                for message in client.others
+                if message["method"] == "notifications/progress"
+            ]
             assert steps == [0, 1, 2]
             read = await client.request("resources/read", {"uri": "shop://terms"})
             assert read["result"]["contents"][0]["text"] == "no returns"
@@ -247,8 +251,8 @@ def test_requests_without_a_session_are_refused(tmp_path: Path) -> None:
                 (b" " * 5_000_000, {}, 413),
                 (begin, {"host": "evil.example"}, 421),
             ):
-                found, _ = await asyncio.to_thread(posted, port, body, **headers)
-                assert found == status, (body[:80], headers)
+                received, _ = await asyncio.to_thread(posted, port, body, **headers)
+                assert received == status, (body[:80], headers)
             assert (await asyncio.to_thread(posted, port, begin))[0] == 200
 
     run(session())

@@ -84,8 +84,8 @@ class Front:
         status, _, body = self.ask(
             "POST", "/mcp", token, message("tools/call", {"name": tool, "arguments": args}), **named
         )
-        found = json.loads(body)
-        return status, found["result"]["content"][0]["text"] if "result" in found else found["error"]["message"]
+        reply = json.loads(body)
+        return status, reply["result"]["content"][0]["text"] if "result" in reply else reply["error"]["message"]
 
     def raw(self, data: bytes) -> bytes:
         """Sends bytes. Returns everything that comes until the connection is closed."""
@@ -120,8 +120,8 @@ def proxy(
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    with proxy(tmp_path_factory.mktemp("proxy"), "--receive-timeout", "1", "--max-body", "5000") as found:
-        yield found
+    with proxy(tmp_path_factory.mktemp("proxy"), "--receive-timeout", "1", "--max-body", "5000") as running_front:
+        yield running_front
 
 
 def test_the_caller_is_the_principal(front: Front) -> None:
@@ -380,7 +380,7 @@ def test_an_open_door_is_refused(
     """The exit status is 2, and the message says what to do."""
     TokenStore(tmp_path / "tokens.db", create=True)
     (tmp_path / "policy.yaml").write_text(SHOP_ONLY)
-    named = [one.format(tokens=tmp_path / "tokens.db") for one in options]
+    named = [option.format(tokens=tmp_path / "tokens.db") for option in options]
     result = cli("mcp-proxy", "--policies", tmp_path / "policy.yaml", *named, "--", "true")
     assert result.status == 2
     assert message in result.err

@@ -102,7 +102,7 @@ def mode(request: pytest.FixtureRequest) -> Any:
 
 async def call(of: Any, tool: str, args: dict[str, Any]) -> tuple[bool, str]:
     reply = await of.call_tool(tool, args)
-    return bool(reply.is_error), "\n".join(one.text for one in reply.content)
+    return bool(reply.is_error), "\n".join(part.text for part in reply.content)
 
 
 def replies(server: Any, mode: str, *calls: tuple[str, dict[str, Any]], **options: Any) -> list[tuple[bool, str]]:
@@ -639,7 +639,7 @@ def test_the_tools_of_a_server_behind_may_not_change(tmp_path: Path, change: str
         async with client(server, "legacy") as agent:
             late = {"order_id": "W1", "amount": 500}
             assert (await call(agent, name, late))[0] == proxied
-            assert (name in [one.name for one in (await agent.list_tools()).tools]) != proxied
+            assert (name in [tool.name for tool in (await agent.list_tools()).tools]) != proxied
             assert len(shop.refunds) == (not proxied)
             await middleware.accept(server)
             assert not (await call(agent, name, late))[0]

@@ -12,17 +12,17 @@ def test_lines_are_put_together(size: int) -> None:
     """Chunk boundaries do not matter; empty lines are dropped, and of an overlong line both ends are kept."""
     stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
     lines = LineBuffer(10)
-    found = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
-    assert [one for one in found if isinstance(one, bytes)] == [b"one", b"two", b"three"]
-    assert isinstance(found[2], OverlongLine)
-    assert (found[2].head[:1], found[2].tail[-1:]) == (b"a", b"z")
+    read_lines = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
+    assert [line for line in read_lines if isinstance(line, bytes)] == [b"one", b"two", b"three"]
+    assert isinstance(read_lines[2], OverlongLine)
+    assert (read_lines[2].head[:1], read_lines[2].tail[-1:]) == (b"a", b"z")
     assert lines.end() is None
 
 
 def test_a_long_line_without_end() -> None:
     """The end of the stream reports it, and only its two ends are kept."""
     lines = LineBuffer(10)
-    assert [one for _ in range(100) for one in lines.feed(b"x" * 9000)] == []
+    assert [line for _ in range(100) for line in lines.feed(b"x" * 9000)] == []
     end = lines.end()
     assert end is not None
     assert len(end.head + end.tail) < 5000
@@ -44,6 +44,6 @@ def test_a_long_line_without_end() -> None:
 def test_the_id_of_a_long_line(line: bytes, expected: object) -> None:
     """As far as it stands first or last in the message."""
     lines = LineBuffer(10)
-    (found,) = lines.feed(line.replace(b"%s", b"x" * 5000) + b"\n")
-    assert isinstance(found, OverlongLine)
-    assert found.id == expected
+    (overlong,) = lines.feed(line.replace(b"%s", b"x" * 5000) + b"\n")
+    assert isinstance(overlong, OverlongLine)
+    assert overlong.id == expected

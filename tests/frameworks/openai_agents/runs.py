@@ -22,10 +22,10 @@ QUIET = {"tracing_disabled": True}
 def calls(*proposed: tuple[str, Any] | str) -> list[Any]:
     """Returns one turn of the model: calls as (tool, arguments), or messages."""
     return [
-        assistant_message(one)
-        if isinstance(one, str)
-        else function_call(one[0], one[1] if isinstance(one[1], str) else json.dumps(one[1]), call_id=_id())
-        for one in proposed
+        assistant_message(part)
+        if isinstance(part, str)
+        else function_call(part[0], part[1] if isinstance(part[1], str) else json.dumps(part[1]), call_id=_id())
+        for part in proposed
     ]
 
 
@@ -46,7 +46,7 @@ def tool(function: Callable[..., Any], name: str | None = None, **options: Any) 
 def shop_tools(shop: Shop, **options: Any) -> list[Any]:
     """Returns the shop's tools."""
     functions: list[Callable[..., Any]] = [shop.authenticate, shop.refund, shop.wire, shop.break_down]
-    return [tool(one, **options) for one in functions]
+    return [tool(function, **options) for function in functions]
 
 
 def agent_of(guard: ToolGuard, tools: Iterable[Any], *turns: list[Any], **options: Any) -> Any:

@@ -172,7 +172,7 @@ def test_variadic_arguments_are_judged(tmp_path: Path) -> None:
         return shop.refund("W1", max(amount, others.get("amount", 0)))
 
     arguments = [{"amount": 500, "others": {"amount": 50}}, {"amount": 50, "others": {"note": "x"}}]
-    turns = [calls(("refund", one)) for one in arguments]
+    turns = [calls(("refund", argument)) for argument in arguments]
     ran(agent_of(guard_of(tmp_path, LIMIT), [tool(refund)], *turns, calls("x")))
     assert shop.refunds == [("W1", 50)]
 

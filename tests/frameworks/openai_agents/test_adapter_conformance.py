@@ -119,7 +119,7 @@ class OpenAIProcess(Process):
         return guarded(self._built("first", *team), self.guard)
 
     def _built(self, name: str, model: Any, second: Any, inner: list[tuple[SubAgent, Any]]) -> Any:
-        tools = [function_tool(self.operator.shop.tool(one), strict_mode=False) for one in self.operator.tools]
+        tools = [function_tool(self.operator.shop.tool(tool), strict_mode=False) for tool in self.operator.tools]
         for at, (sub_agent, team) in enumerate(inner, 1):
             agent = self._built("inner", *team)
             as_tool = agent.as_tool(f"delegate_{at}", "delegates")
@@ -157,7 +157,7 @@ class Served(MCPServer):
 
     async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
         properties = {"order_id": {"type": "string"}, "amount": {"type": "integer"}}
-        return [Tool(name=one, inputSchema={"type": "object", "properties": properties}) for one in self.tools]
+        return [Tool(name=tool, inputSchema={"type": "object", "properties": properties}) for tool in self.tools]
 
     async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
         reply = await self.shop.tool(tool_name)(**(arguments or {}))

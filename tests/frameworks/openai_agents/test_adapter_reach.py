@@ -108,7 +108,7 @@ def _served(tmp_path: Path, rules: str, *turns: list[Any]) -> list[int]:
 def test_tools_of_mcp_servers(tmp_path: Path) -> None:
     """500, "500", a default of 500 and an undeclared name do not reach the server; 50 does."""
     arguments: list[dict[str, Any]] = [{"amount": 500}, {"amount": "500"}, {}, {"Amount": 500}]
-    turns = [calls(*[("refund", {"order_id": "W1", **one}) for one in arguments]), calls(refund(50))]
+    turns = [calls(*[("refund", {"order_id": "W1", **argument}) for argument in arguments]), calls(refund(50))]
     assert _served(tmp_path, LIMIT, *turns) == [50]
 
 
@@ -141,12 +141,14 @@ def test_tools_that_a_server_adds_or_changes_do_not_run(tmp_path: Path, reconnec
                 )
 
     def tools_of(server: Any) -> list[ToolSpec]:
-        found = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in server.cached_tools]
-        return [one for one in found if one is not None]
+        specs = [
+            declared(cached_tool.model_dump(by_alias=True, exclude_none=True)) for cached_tool in server.cached_tools
+        ]
+        return [spec for spec in specs if spec is not None]
 
     asyncio.run(served())
     assert [int(line) for line in (tmp_path / "paid").read_text().splitlines()] == [5, 5]
-    assert all("until the operator has looked at it" in one for one in seen[1])
+    assert all("until the operator has looked at it" in text for text in seen[1])
 
 
 def test_an_error_of_an_mcp_tool_is_a_failure(tmp_path: Path) -> None:
@@ -377,7 +379,7 @@ policies:
         CodeInterpreterTool(tool_config={"type": "code_interpreter", "container": {"type": "auto"}}),
         HostedMCPTool(tool_config={"type": "mcp", "server_label": "x", "server_url": "https://mcp.invalid"}),
     ],
-    ids=lambda one: one.name,
+    ids=lambda tool: tool.name,
 )
 def test_tools_that_run_at_the_provider_are_refused(tmp_path: Path, hosted: Any) -> None:
     """They are refused at attach and when added later, unless the operator lists them as unguarded."""

@@ -170,8 +170,8 @@ def test_an_operators_approval_lifts_no_rule(tmp_path: Path) -> None:
     """An approval for `needs_approval` does not count for a rule that escalates the call."""
     requests: list[ApprovalRequest] = []
 
-    def rejects(one: ApprovalRequest) -> bool:
-        requests.append(one)
+    def rejects(approval_request: ApprovalRequest) -> bool:
+        requests.append(approval_request)
         return False
 
     service = Service(tmp_path, Shop(), tools={"needs_approval": True}, approver=rejects)

@@ -76,16 +76,16 @@ def test_a_sandbox_adds_unknown_tools() -> None:
 
 def test_an_unsupported_version_is_refused() -> None:
     """If a private attribute is missing, the error names the version and the remedy."""
-    one = sdk.handoff(sdk.Agent(name="b"))
-    del one._agent_ref
-    del type(one)._agent_ref
+    handoff = sdk.handoff(sdk.Agent(name="b"))
+    del handoff._agent_ref
+    del type(handoff)._agent_ref
     try:
         with pytest.raises(
             InputError, match=r"openai-agents \d+\.\d+.*Handoff.* has no attribute ._agent_ref..*install a version"
         ):
-            extract(sdk.Agent(name="a", handoffs=[one]))
+            extract(sdk.Agent(name="a", handoffs=[handoff]))
     finally:
-        type(one)._agent_ref = None
+        type(handoff)._agent_ref = None
 
 
 def test_only_agents_of_the_sdk_are_recognised() -> None:
@@ -97,8 +97,8 @@ def test_only_agents_of_the_sdk_are_recognised() -> None:
 
 def test_an_agent_has_the_location_of_its_name() -> None:
     """An agent is located at the only call with its name."""
-    one = sdk.Agent(name="written in this file alone")
-    metadata = extract(one).by_id["written in this file alone"].metadata
+    agent = sdk.Agent(name="written in this file alone")
+    metadata = extract(agent).by_id["written in this file alone"].metadata
     assert Path(metadata["file"]) == Path(__file__)
     assert "written in this file alone" in Path(__file__).read_text(encoding="utf-8").splitlines()[metadata["line"] - 1]
 
@@ -118,7 +118,7 @@ class Chooser(sdk.models.interface.Model):
 
     async def get_response(self, *_args: Any, **options: Any) -> Any:
         self.steps.append(options["system_instructions"])
-        calls = [one.name for one in options["tools"]] + [one.tool_name for one in options["handoffs"]]
+        calls = [tool.name for tool in options["tools"]] + [handoff.tool_name for handoff in options["handoffs"]]
         call = self.random.choice([*calls, None, None]) if len(self.steps) < 25 else None
         output = self._call(call) if call else self._answer()
         return sdk.ModelResponse(output=[output], usage=sdk.Usage(), response_id=None)
@@ -146,10 +146,10 @@ def random_agents(model: Chooser) -> Any:
 
     tool = sdk.function_tool(read)
     every = [sdk.Agent(name=f"n{place}", instructions=f"n{place}", model=model) for place in range(5)]
-    for place, one in enumerate(every):
+    for place, agent in enumerate(every):
         inner = model.random.sample(every[place + 1 :], 1 if place < 3 else 0)
-        one.tools = [tool, *(other.as_tool(f"use_{other.name}", "uses") for other in inner)]
-        one.handoffs = model.random.sample(every, model.random.randint(0, 2))
+        agent.tools = [tool, *(other.as_tool(f"use_{other.name}", "uses") for other in inner)]
+        agent.handoffs = model.random.sample(every, model.random.randint(0, 2))
     return every[0]
 
 

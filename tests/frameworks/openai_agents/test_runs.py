@@ -64,8 +64,8 @@ class Chooser(sdk.models.interface.Model):
 
     async def get_response(self, *_args: Any, **options: Any) -> Any:
         types = pytest.importorskip("openai.types.responses")
-        tools = [one.name for one in options["tools"]]
-        call = self.random.choice([*tools, *(one.tool_name for one in options["handoffs"]), ""])
+        tools = [tool.name for tool in options["tools"]]
+        call = self.random.choice([*tools, *(handoff.tool_name for handoff in options["handoffs"]), ""])
         call = call if len(self.steps) < 25 else ""
         self.steps.append((options["system_instructions"], call if call in tools else ""))
         text = types.ResponseOutputText(type="output_text", text="done", annotations=[])

@@ -29,7 +29,7 @@ class ScriptedModel(FunctionModel):
 
     def _next(self, messages: list[Any], info: AgentInfo) -> Turn:
         self.read.append(str(messages[-1]))
-        self.shown = {one.name: one for one in [*info.function_tools, *info.output_tools]}
+        self.shown = {function_tool.name: function_tool for function_tool in [*info.function_tools, *info.output_tools]}
         return next(self._turns, "done")
 
     def _say(self, messages: list[Any], info: AgentInfo) -> ModelResponse:

@@ -157,7 +157,7 @@ def test_a_tool_that_raises_passes_its_error_on(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError, match="till"):
         ran(guard, shop, [("break_down", {})], tools=tools)
     ran(guard, shop, [("refund", {"order_id": "A"})], [("refund", {"order_id": "A"})], tools=tools)
-    assert [one.status for one in guard.session("c1").history] == ["failed", "unknown"]
+    assert [event.status for event in guard.session("c1").history] == ["failed", "unknown"]
     assert shop.refunds == [("A", 5)]
 
     async def cancelled() -> None:
@@ -169,7 +169,7 @@ def test_a_tool_that_raises_passes_its_error_on(tmp_path: Path) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(cancelled())
-    assert [one.status for one in guard.session("c2").history] == [None]
+    assert [event.status for event in guard.session("c2").history] == [None]
 
 
 def test_failures_beside_other_content_count(tmp_path: Path) -> None:
@@ -309,7 +309,8 @@ def test_a_call_from_a_tool_is_judged(tmp_path: Path) -> None:
 
 def globals_of(function: Any) -> Any:
     """Returns a function whose annotations are objects."""
-    function.__annotations__ = {name: eval(one, globals()) for name, one in function.__annotations__.items()}  # noqa: S307 - of this file
+    annotations = function.__annotations__.items()
+    function.__annotations__ = {name: eval(annotation, globals()) for name, annotation in annotations}  # noqa: S307 - our own
     return function
 
 
@@ -399,7 +400,7 @@ def test_output_functions_are_judged(tmp_path: Path) -> None:
     assert "not allowed" in model.read[1]
     ran(guard, Shop(), "too much", "enough", output_type=TextOutput(pay_text))
     assert PAID[1:] == [("enough", 0)]
-    assert [one.tool for one in guard.session("c1").history] == ["pay", "pay_text"]
+    assert [event.tool for event in guard.session("c1").history] == ["pay", "pay_text"]
 
 
 def test_an_output_function_in_a_stream_runs_once(tmp_path: Path) -> None:
@@ -410,7 +411,7 @@ def test_an_output_function_in_a_stream_runs_once(tmp_path: Path) -> None:
 
     async def stream() -> list[Any]:
         async with agent.run_stream("please", conversation_id="c1") as result:
-            return [one async for one in result.stream_output(debounce_by=None)]
+            return [output async for output in result.stream_output(debounce_by=None)]
 
     assert asyncio.run(stream())[-1] == "paid 50"
     assert PAID == [("A", 50)]
@@ -457,14 +458,14 @@ async def _shown(agent: Any, method: str) -> str:
                 async for node in run:
                     if Agent.is_model_request_node(node):
                         async with node.stream(run.ctx) as events:
-                            shown += "".join([str(one) async for one in events])
+                            shown += "".join([str(event) async for event in events])
                 return shown + str(run.result)
         if method == "run_stream_events":
             async with agent.run_stream_events("please", conversation_id="c1") as events:
-                return "".join([str(one) async for one in events])
+                return "".join([str(event) async for event in events])
         async with agent.run_stream("please", conversation_id="c1") as result:
-            async for one in result.stream_response(debounce_by=None):
-                shown += str(one)
+            async for chunk in result.stream_response(debounce_by=None):
+                shown += str(chunk)
             return shown + str(await result.get_output()) + str(result.all_messages())
     except (UnexpectedModelBehavior, UserError) as error:
         return shown + str(error)
@@ -525,7 +526,7 @@ def test_work_that_is_not_done_satisfies_nothing(work: str, tmp_path: Path) -> N
     def authenticate() -> Any:
         if work == "cancelled agent":
             raise RunCancelled("by itself")
-        return (shop.authenticate(one) for one in ("a@b.example",)) if work == "generator" else Future()
+        return (shop.authenticate(email) for email in ("a@b.example",)) if work == "generator" else Future()
 
     ran(guard, shop, [("authenticate", {})], refund(50), tools=[authenticate, shop.refund])
     status = "failed" if work == "generator" else "unknown"
@@ -554,7 +555,7 @@ def waiting(guard: ToolGuard, shop: Shop, *turns: Turn, **options: Any) -> tuple
 
 def bare(result: Any, answer: Any = True) -> DeferredToolResults:  # noqa: FBT002 - a bare yes of the host
     """Returns the host's own answer, which names no request."""
-    return DeferredToolResults(approvals={one.tool_call_id: answer for one in result.output.approvals})
+    return DeferredToolResults(approvals={approval.tool_call_id: answer for approval in result.output.approvals})
 
 
 def test_a_bare_yes_covers_the_call_that_was_shown_once(tmp_path: Path) -> None:
@@ -580,7 +581,10 @@ def test_an_edit_is_judged_again(tmp_path: Path) -> None:
         go_on(bare(again, late), after=again)  # of the host, which knows only the model's call of 500
         assert shop.refunds == []
     for answer in ({"choice": "edit", "args": {"order_id": "W1", "amount": 60}}, True):
-        go_on(answer_requests(again.output, {one.tool_call_id: answer for one in again.output.approvals}), after=again)
+        go_on(
+            answer_requests(again.output, {approval.tool_call_id: answer for approval in again.output.approvals}),
+            after=again,
+        )
     assert shop.refunds == [("W1", 60)]
 
 
@@ -589,7 +593,7 @@ def test_an_edit_that_needs_approval_runs_as_it_was_shown(tmp_path: Path) -> Non
     shop = Shop()
     result, go_on = waiting(guard_of(tmp_path, APPROVED), shop, refund(500), "done")
     again = go_on(bare(result, ToolApproved(override_args={"order_id": "W1", "amount": 700})))
-    answers = answer_requests(again.output, {one.tool_call_id: True for one in again.output.approvals})
+    answers = answer_requests(again.output, {approval.tool_call_id: True for approval in again.output.approvals})
     for results in (answers, answers, bare(again)):
         go_on(results, after=again)
     assert shop.refunds == [("W1", 700)]
@@ -603,7 +607,7 @@ def test_an_approval_of_another_process_needs_the_ledger(tmp_path: Path) -> None
     again = go_on(bare(result), by=other)
     assert isinstance(again.output, DeferredToolRequests)
     assert shop.refunds == []
-    go_on(answer_requests(again.output, {one.tool_call_id: True for one in again.output.approvals}), by=other)
+    go_on(answer_requests(again.output, {approval.tool_call_id: True for approval in again.output.approvals}), by=other)
     assert shop.refunds == [("W1", 500)]
 
 

@@ -65,13 +65,13 @@ class PydanticProcess(Process):
         stream: bool = False,
     ) -> Reply:
         team = team_of(script, ScriptedModel, [[("hand_over", {"reason": "he knows"})]])
-        shown = [one for call, output in history for one in _shown(call, output)]
+        shown = [message for call, output in history for message in _shown(call, output)]
         return await self._go_on(team, conversation, stream=stream, user_prompt="please", message_history=shown)
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         decisions = {
-            one.tool_call_id: replace(approval, of=question.requests.metadata[one.tool_call_id]["approval"]["digest"])
-            for one in question.requests.approvals
+            call.tool_call_id: replace(approval, of=question.requests.metadata[call.tool_call_id]["approval"]["digest"])
+            for call in question.requests.approvals
         }
         return await self._go_on(
             question.team,
@@ -122,9 +122,11 @@ class PydanticProcess(Process):
     def _agent(self, team: Any) -> Any:
         model, second, inner = team
         direct = self.operator.direct
-        tools = [self.operator.shop.tool(one) for one in self.operator.tools if one not in direct]
-        delegates = [self._delegate(one, self._agent(team), at) for at, (one, team) in enumerate(inner, 1)]
-        outputs = [ToolOutput(self.operator.shop.tool(one), name=one) for one in self.operator.tools if one in direct]
+        tools = [self.operator.shop.tool(tool) for tool in self.operator.tools if tool not in direct]
+        delegates = [self._delegate(sub_agent, self._agent(team), at) for at, (sub_agent, team) in enumerate(inner, 1)]
+        outputs = [
+            ToolOutput(self.operator.shop.tool(tool), name=tool) for tool in self.operator.tools if tool in direct
+        ]
         if second is not None:
             outputs.append(ToolOutput(self._hand_over(self._agent(second)), name="hand_over"))
         toolsets = []

@@ -125,7 +125,7 @@ NAMES = ["N0", "N1", "N2", "N3"]
 def _node(choice: random.Random, name: str) -> str:
     """A class whose `run` returns one of some others, in one of many styles."""
     targets = [choice.choice([*NAMES, "End"]) for _ in range(3)]
-    a, b, c = (f"{one}()" if one != "End" else "End(0)" for one in targets)
+    a, b, c = (f"{target}()" if target != "End" else "End(0)" for target in targets)
     body = choice.choice([
         [f"return {a}"],
         [f"return {a} if ctx.state.random.random() < 0.5 else {b}"],
@@ -136,7 +136,7 @@ def _node(choice: random.Random, name: str) -> str:
         [f"kind = {targets[0]}" if targets[0] != "End" else "kind = done", "return made(kind)"],
         ["match int(ctx.state.random.random() * 3):", f"    case 0: return {a}", f"    case _: return {b}"],
     ])  # fmt: skip
-    declared = " | ".join("End[int]" if one == "End" else one for one in dict.fromkeys([*targets, "End"]))
+    declared = " | ".join("End[int]" if target == "End" else target for target in dict.fromkeys([*targets, "End"]))
     head = ["@dataclass", f"class {name}(BaseNode):", f'    async def run(self, ctx: GraphRunContext) -> "{declared}":']
     return "\n".join([*head, *(f"        {line}" for line in body)]) + "\n"
 
@@ -166,17 +166,17 @@ class State:
 
 async def batches(graph: Any, seed: int) -> list[list[str]]:
     """The tasks that start after each task of a run, until it ends, fails or exceeds a limit."""
-    found: list[list[str]] = []
+    batches: list[list[str]] = []
     try:
         async with graph.iter(state=State(seed), inputs=graph.input_type() if graph.input_type else 0) as run:
             async for event in run:
                 is_end = type(event).__name__ == "EndMarker"
-                found.append([END] if is_end else [str(task.node_id) for task in event])
-                if len(found) > 60:
+                batches.append([END] if is_end else [str(task.node_id) for task in event])
+                if len(batches) > 60:
                     break
     except Exception:  # noqa: BLE001, S110 - how a run fails is of no matter here
         pass
-    return found
+    return batches
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -187,7 +187,7 @@ def test_runs_of_classes_follow_the_edges(seed: int, tmp_path: Path) -> None:
     module = _program(source, tmp_path)
     graphs = extract(module.graph), graph_of_source(Path(str(module.__file__)))
     for run in range(6):
-        path = [START, *(one for batch in asyncio.run(batches(module.graph, run)) for one in batch)]
+        path = [START, *(node for batch in asyncio.run(batches(module.graph, run)) for node in batch)]
         assert len(path) > 1
         for graph in graphs:
             assert set(itertools.pairwise(path)) <= {(edge.source, edge.target) for edge in graph.edges}, source
@@ -248,6 +248,8 @@ def test_runs_of_steps_follow_the_edges(seed: int) -> None:
     ran = [START]
     for batch in asyncio.run(batches(graph, seed)):
         assert any(set(batch) <= after.get(node, set()) for node in ran), (batch, after)
-        joins = [one for node in batch for one in (node, *after.get(node, ())) if one.startswith("join")]
-        ran += [*batch, *joins, *(one for join in joins for one in after[join])]
+        joins = [
+            join_node for node in batch for join_node in (node, *after.get(node, ())) if join_node.startswith("join")
+        ]
+        ran += [*batch, *joins, *(target for join in joins for target in after[join])]
     assert ran[-1] == END

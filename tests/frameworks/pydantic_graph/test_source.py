@@ -144,8 +144,8 @@ def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> Non
 def test_agents_that_run_after_each_other_are_separate_workflows(write: Write) -> None:
     """A function that runs several agents is ordinary code, whose order belongs to no graph."""
     code = 'a, b = Agent("m", name="a"), Agent("m", name="b")\nasync def main():\n    await a.run("x")\n    await b.run("y")\n'
-    found = graphs_of_source(write("program.py", HEAD + code)).workflows
-    assert [summary(one.graph) for one in found] == ["a:llm (>a a>)", "b:llm (>b b>)"]
+    workflows = graphs_of_source(write("program.py", HEAD + code)).workflows
+    assert [summary(workflow.graph) for workflow in workflows] == ["a:llm (>a a>)", "b:llm (>b b>)"]
 
 
 def test_agents_of_other_files_are_read(write: Write) -> None:

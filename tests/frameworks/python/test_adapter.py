@@ -282,7 +282,7 @@ class Text(str):
 @pytest.mark.parametrize(
     "value",
     [object(), b"5", {1}, Shop(), {5: 5}, holds_itself(), Text("W1"), 1j, Decision.ALLOW],
-    ids=lambda one: type(one).__name__,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_json_value_is_denied(value: Any, tmp_path: Path) -> None:
     """Such a value cannot be copied or judged; nested values are denied, too."""
@@ -510,7 +510,7 @@ def test_a_missing_conversation_is_an_error(tmp_path: Path) -> None:
     names: list[Any] = [None, "", 7]
     for name in names:
         with pytest.raises(InputError, match="with conversation"):
-            guarded(guard_of(tmp_path, LIMIT), conversation=functools.partial(lambda one: one, name))(shop.refund)(
+            guarded(guard_of(tmp_path, LIMIT), conversation=functools.partial(lambda value: value, name))(shop.refund)(
                 "W1", 5
             )
     with pytest.raises(InputError, match="with conversation"):

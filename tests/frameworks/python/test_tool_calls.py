@@ -155,7 +155,7 @@ def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
     """Two calls in one message pay once, with different ids and with the same id."""
     for ids in ("ab", "aa"):
         shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-        reply = turn(shop, guard, *[refund(call_id=one) for one in ids])
+        reply = turn(shop, guard, *[refund(call_id=id_) for id_ in ids])
         assert shop.refunds == [("W1", 50)]
         assert ["refunded 50" in message["content"] for message in reply.messages] == [True, False]
 
@@ -252,7 +252,7 @@ def test_an_unknown_tool_is_denied_with_the_nearest_name(tmp_path: Path) -> None
     shop, guard = Shop(), guard_of(tmp_path, LIMIT)
     reply = [turn(shop, guard, proposed("refnd", {"amount": 5})) for _ in range(4)]
     assert "unknown tool 'refnd'; did you mean 'refund'?" in reply[0].messages[0]["content"]
-    assert [one.ended for one in reply] == [None, None, None, "gave up"]
+    assert [answer.ended for answer in reply] == [None, None, None, "gave up"]
 
 
 def test_objects_and_parsed_arguments_are_accepted(tmp_path: Path) -> None:

@@ -42,8 +42,10 @@ class ScriptedModel(Model):
         for word in str(message.content or "").splitlines(keepends=True):
             yield ChatMessageStreamDelta(content=word)
         calls = [
-            ChatMessageToolCallStreamDelta(index=at, id=one.id, type="function", function=_written(one.function))
-            for at, one in enumerate(message.tool_calls or ())
+            ChatMessageToolCallStreamDelta(
+                index=at, id=tool_call.id, type="function", function=_written(tool_call.function)
+            )
+            for at, tool_call in enumerate(message.tool_calls or ())
         ]
         yield ChatMessageStreamDelta(tool_calls=calls or None)
 

@@ -179,7 +179,7 @@ def test_code_that_outlives_its_step_stays_in_its_conversation(tmp_path: Path) -
     ran(guard, shop, "code", refund(6), "paid", named="c2")
     time.sleep(0.8)
     assert sorted(shop.refunds) == [("W1", 5), ("W1", 6)]
-    assert [len(guard.session(one).history) for one in ("c1", "c2")] == [1, 1]
+    assert [len(guard.session(name).history) for name in ("c1", "c2")] == [1, 1]
 
 
 def test_code_that_runs_elsewhere_is_refused(tmp_path: Path) -> None:
@@ -225,7 +225,10 @@ def test_a_denied_answer_is_in_no_step(kind: Kind, tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["Odd('none')", "[Odd('none')]"])
 def test_an_answer_of_a_class_of_the_code_is_denied(answer: str, tmp_path: Path) -> None:
     """Such an object may show the user another text than it showed the rules."""
-    tells = ["class Odd(str):", *(f"    def {one}(self):\n        return '47x11'" for one in ("__str__", "__repr__"))]
+    tells = [
+        "class Odd(str):",
+        *(f"    def {method}(self):\n        return '47x11'" for method in ("__str__", "__repr__")),
+    ]
     guard = guard_of(tmp_path, LIMIT, answers=NoSecrets())
     assert ran(guard, Shop(), "code", code(*tells, f"final_answer({answer})"), "fine")[0] == "fine"
 
@@ -321,7 +324,7 @@ def test_what_cannot_be_guarded_is_refused(tmp_path: Path) -> None:
 
 def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
     """An object that no rule can read is refused, unless the operator names it; the original tool is unchanged."""
-    found: list[Any] = []
+    received: list[Any] = []
 
     @tool
     def refund(order_id: str, amount: Any) -> str:
@@ -331,7 +334,7 @@ def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
             order_id: the order.
             amount: an object.
         """
-        found.append(amount)
+        received.append(amount)
         return "done"
 
     till = object()
@@ -339,5 +342,5 @@ def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
         agent = agent_of("code", [refund], ScriptedModel("code", [code("refund('W1', till)"), "done"]))
         guarded(agent, guard_of(tmp_path, AT_MOST_ONE), conversation="c1", unjudged=unjudged)
         agent.run("please", additional_args={"till": till})
-    assert found == [till]
+    assert received == [till]
     assert refund.forward("W1", till) == "done"

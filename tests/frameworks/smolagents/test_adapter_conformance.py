@@ -65,7 +65,7 @@ class SmolagentsProcess(DeskProcess):
 
     def _agent(self, script: Script, *, stream: bool = False, **options: Any) -> Any:
         turns: list[Any] = []
-        tools, managed = [shop_tools(self.operator.shop)[one] for one in self.tools], []
+        tools, managed = [shop_tools(self.operator.shop)[tool] for tool in self.tools], []
         for turn in script:
             if not isinstance(turn, SubAgent):
                 turns.append(self._spoken(turn))
@@ -139,7 +139,7 @@ def shop_tools(shop: Shop) -> dict[str, Any]:
         """
         return asyncio.run(shop.get_order(order_id))
 
-    return {one.name: one for one in (authenticate, refund, get_order)}
+    return {named_tool.name: named_tool for named_tool in (authenticate, refund, get_order)}
 
 
 def _shown(history: Sequence[tuple[Call, str]]) -> list[Any]:

@@ -28,15 +28,15 @@ def agent_of(
     guard: EnforcementPoint, shop: Shop, *turns: Turn, form: Form = "intervention", tools: Any = None, **options: Any
 ) -> Any:
     """A guarded agent with the shop's tools."""
-    found = {
+    agent_options = {
         "model": ScriptedModel(turns),
         "tools": tools_of(shop, "refund", "wire", "authenticate") if tools is None else tools,
         "callback_handler": None,
         **options,
     }
     if form == "guarded":
-        return guarded(Agent(**found), guard)
-    return Agent(interventions=[GuardIntervention(guard)], **found)
+        return guarded(Agent(**agent_options), guard)
+    return Agent(interventions=[GuardIntervention(guard)], **agent_options)
 
 
 def ran(agent: Any, prompt: Any = "please", name: str = "c1", **options: Any) -> Any:
@@ -53,10 +53,10 @@ async def events_of(agent: Any, prompt: Any = "please", name: str = "c1", **opti
 
 def answers_to(result: Any, answer: Any) -> list[Any]:
     """The same answer to each interrupt of a run."""
-    return [{"interruptResponse": {"interruptId": one.id, "response": answer}} for one in result.interrupts]
+    return [{"interruptResponse": {"interruptId": interrupt.id, "response": answer}} for interrupt in result.interrupts]
 
 
 def results(agent: Any) -> list[Any]:
     """The results of tools that the agent's messages show."""
-    blocks = [one for message in agent.messages for one in message["content"]]
-    return [one["toolResult"] for one in blocks if "toolResult" in one]
+    blocks = [block for message in agent.messages for block in message["content"]]
+    return [block["toolResult"] for block in blocks if "toolResult" in block]

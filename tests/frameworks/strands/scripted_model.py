@@ -36,7 +36,7 @@ class ScriptedModel(Model):
         yield {"output": output_model(**json.loads(str(next(self._turns))))}
 
     async def stream(self, messages: Any, tool_specs: Any = None, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        self.read.append([{**one} for one in messages])
+        self.read.append([{**message} for message in messages])
         self.offered.append(tool_specs)
         turn = next(self._turns, "done")
         yield {"messageStart": {"role": "assistant"}}

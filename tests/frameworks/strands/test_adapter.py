@@ -205,7 +205,7 @@ def test_a_rejection_stands(tmp_path: Path) -> None:
     """A later approval from an older state, in another process, pays nothing, also for an edited call."""
     shop, ledger = Shop(), f"sqlite:{tmp_path / 'ledger.db'}"
     guards = [guard_of(tmp_path, APPROVED, ledger=ledger) for _ in range(3)]
-    agents = [agent_of(one, shop, *turns) for one, turns in zip(guards, ([refund(500)], [], []), strict=True)]
+    agents = [agent_of(guard, shop, *turns) for guard, turns in zip(guards, ([refund(500)], [], []), strict=True)]
     edited = {"choice": "edit", "args": {"order_id": "W1", "amount": 600}}
     second = ran(agents[0], answers_to(ran(agents[0]), edited))
     for agent, answer in zip(agents[1:], ("reject", "approve"), strict=True):
@@ -224,8 +224,8 @@ def test_an_approval_survives_in_the_hosts_session(tmp_path: Path) -> None:
 
     waiting = agent(refund(500))("please")
     clicks = [agent("done"), agent("done")]
-    for one in clicks:
-        one(answers_to(waiting, YES))
+    for click in clicks:
+        click(answers_to(waiting, YES))
     assert shop.refunds == [("W1", 500)]
 
 
@@ -240,7 +240,7 @@ def test_the_interrupt_of_a_sub_agent_reaches_the_root(tmp_path: Path) -> None:
     assert shop.refunds == []
     assert str(ran(agent, answers_to(waiting, YES))).strip() == "over"
     assert shop.refunds == [("W1", 500)]
-    assert [one.tool for one in guard.session("c1").history] == ["inner", "refund"]
+    assert [event.tool for event in guard.session("c1").history] == ["inner", "refund"]
 
 
 def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:
@@ -583,9 +583,9 @@ def test_a_stream_of_a_tool_is_shown_as_it_comes(tmp_path: Path) -> None:
     """The events of an allowed tool are in the stream; a denied one has none."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "done", tools=[Till(shop)])
-    found = [one["tool_stream_event"]["data"] for one in asyncio.run(events_of(agent)) if "tool_stream_event" in one]
-    assert found[0] == "paying"
-    assert found.count("paying") == 1
+    datas = [one["tool_stream_event"]["data"] for one in asyncio.run(events_of(agent)) if "tool_stream_event" in one]
+    assert datas[0] == "paying"
+    assert datas.count("paying") == 1
 
 
 def test_a_real_server_is_guarded(tmp_path: Path) -> None:
@@ -597,8 +597,8 @@ def test_a_real_server_is_guarded(tmp_path: Path) -> None:
     with MCPClient(lambda: stdio_client(command)) as client:
         agent = agent_of(guard, Shop(), refund(500), refund("50"), refund(50), "done", tools=client.list_tools_sync())
         ran(agent)
-    assert [one["status"] for one in results(agent)] == ["error", "error", "success"]
-    assert [one.args["amount"] for one in guard.session("c1").history] == [50]
+    assert [json["status"] for json in results(agent)] == ["error", "error", "success"]
+    assert [event.args["amount"] for event in guard.session("c1").history] == [50]
     assert [json.loads(line) for line in book.read_text().splitlines()] == [["refund", "W1", 50]]
 
 
@@ -628,18 +628,18 @@ def test_a_denied_answer_is_nowhere(kind: str, form: Form, tmp_path: Path) -> No
         guard, shop, *turns, form=form, tools=tools, callback_handler=lambda **event: printed.append(event)
     )
     options: dict[str, Any] = {"structured_output_model": Answer} if kind == "structured" else {}
-    found: list[Any] = []
+    events: list[Any] = []
     with contextlib.suppress(StructuredOutputException):  # there is no structured answer
-        found = asyncio.run(events_of(agent, **options))
+        events = asyncio.run(events_of(agent, **options))
     shown = [
-        {key: one for key, one in event.items() if key in ("data", "message", "result", "delta", "event")}
-        for event in (*found, *printed)
+        {key: part for key, part in event.items() if key in ("data", "message", "result", "delta", "event")}
+        for event in (*events, *printed)
     ]
     if kind != "stop":  # its arguments are a call, which the stream shows
         assert not LEAKED.search(f"{shown!r} {agent.messages!r}")
     if kind not in ("structured", "hook"):
-        assert "withheld" in str(found[-1]["result"])
-        assert not LEAKED.search(str(found[-1]["result"]))
+        assert "withheld" in str(events[-1]["result"])
+        assert not LEAKED.search(str(events[-1]["result"]))
 
 
 def test_a_cancelled_stream_shows_no_text(tmp_path: Path) -> None:
@@ -673,7 +673,7 @@ def test_a_denied_answer_is_not_in_the_session(tmp_path: Path) -> None:
         turns: Any = [refund(5)] if options else [PIN]
         agent = agent_of(guard, Shop(), *turns, session_manager=manager, **options)
         assert "withheld" in str(agent("please"))
-        stored = "".join(one.read_text() for one in (tmp_path / "sessions" / f"session_s{number}").rglob("*.json"))
+        stored = "".join(path.read_text() for path in (tmp_path / "sessions" / f"session_s{number}").rglob("*.json"))
         assert "withheld" in stored
         assert not LEAKED.search(stored)
 
@@ -689,7 +689,7 @@ def test_an_allowed_answer_is_judged_once_and_streamed(tmp_path: Path) -> None:
 
     guard = guard_of(tmp_path, LIMIT, answers=Counting())
     events = asyncio.run(events_of(agent_of(guard, Shop(), refund(5), "all is well")))
-    assert "".join(one["data"] for one in events if "data" in one).strip() == "all is well"
+    assert "".join(event["data"] for event in events if "data" in event).strip() == "all is well"
     agent = agent_of(guard, Shop(), [("Answer", {"text": "well"})])
     assert ran(agent, structured_output_model=Answer).structured_output == Answer(text="well")
     assert judged == ["all is well", '{"text": "well"}']

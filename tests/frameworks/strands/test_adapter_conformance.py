@@ -72,7 +72,7 @@ class StrandsProcess(Process):
         stream: bool = False,
     ) -> Reply:
         team = team_of(script, ScriptedModel, HAND_OVER, {"input": "please"})
-        agent = self._agent(team, messages=[one for call, output in history for one in _shown(call, output)])
+        agent = self._agent(team, messages=[message for call, output in history for message in _shown(call, output)])
         return await self._go_on(agent, team, conversation, "please", stream=stream)
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
@@ -120,7 +120,7 @@ class StrandsProcess(Process):
         return guarded(swarm, self.guard) if self.form == "guarded" else swarm
 
     def _built(self, name: str, model: Any, second: Any, inner: list[tuple[SubAgent, Any]], **options: Any) -> Any:
-        tools = [tool(self.operator.shop.tool(one)) for one in self.operator.tools]
+        tools = [tool(self.operator.shop.tool(tool_name)) for tool_name in self.operator.tools]
         tools += [self._delegate(sub_agent, self._agent(team), at) for at, (sub_agent, team) in enumerate(inner, 1)]
         tools.append(self.server)
         hooks = [EndsWith(self.operator.direct), Retries(self.operator.retries)]
@@ -192,8 +192,8 @@ class Served(MCPClient):
     async def load_tools(self, **kwargs: Any) -> list[Any]:
         properties = {"order_id": {"type": "string"}, "amount": {"type": "integer"}}
         schema = {"type": "object", "properties": properties}
-        declared = [mcp_types.Tool(name=one, description=one, inputSchema=schema) for one in self.tools]
-        return [MCPAgentTool(one, self) for one in declared]
+        declared = [mcp_types.Tool(name=tool, description=tool, inputSchema=schema) for tool in self.tools]
+        return [MCPAgentTool(mcp_tool, self) for mcp_tool in declared]
 
     async def call_tool_async(self, tool_use_id: str, name: str, arguments: Any = None, **kwargs: Any) -> Any:
         reply = await self.shop.tool(name)(**(arguments or {}))

@@ -62,11 +62,13 @@ class Server:
 
     def declared(self, name: str) -> dict[str, Any]:
         signature = inspect.signature(self.shop.tool(name)).parameters.values()
-        properties: dict[str, Any] = {one.name: {"type": TYPES[str(one.annotation)]} for one in signature}
+        properties: dict[str, Any] = {
+            parameter.name: {"type": TYPES[str(parameter.annotation)]} for parameter in signature
+        }
         for one in signature:
             if one.default is not one.empty:
                 properties[one.name]["default"] = one.default
-        required = [one.name for one in signature if one.default is one.empty]
+        required = [parameter.name for parameter in signature if parameter.default is parameter.empty]
         schema = {"type": "object", "properties": properties, "required": required}
         return {"name": name, "description": f"{name}.", "inputSchema": schema}
 
@@ -74,7 +76,7 @@ class Server:
 def rendered(output: Any) -> dict[str, Any]:
     """Returns a content block for each string."""
     texts = output if isinstance(output, list) else [output]
-    return {"content": [{"type": "text", "text": one} for one in texts], "isError": False}
+    return {"content": [{"type": "text", "text": text} for text in texts], "isError": False}
 
 
 def say(message: dict[str, Any]) -> None:

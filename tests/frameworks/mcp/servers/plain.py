@@ -35,7 +35,7 @@ TOOLS = [
 def folded(value: Any) -> Any:
     """Normalizes the case, width and surrounding spaces of names."""
     return (
-        {unicodedata.normalize("NFKC", name).strip().lower(): one for name, one in value.items()}
+        {unicodedata.normalize("NFKC", name).strip().lower(): part for name, part in value.items()}
         if isinstance(value, dict)
         else {}
     )
@@ -81,8 +81,8 @@ def answer(method: Any, params: Any) -> dict[str, Any] | None:
 
 def take(message: Any) -> None:
     if isinstance(message, list):
-        for one in message:
-            take(one)
+        for entry in message:
+            take(entry)
         return
     message = folded(message)
     result = answer(message.get("method"), message.get("params"))
