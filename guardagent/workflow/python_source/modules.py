@@ -93,7 +93,7 @@ class FileScope(FlowScope):
         package: its package, for relative imports.
         run: interprets some of its statements.
         on_demand: it is interpreted on demand.
-        found: is told each value that is first demanded.
+        on_value: called with each value that is first demanded.
         is_open: code that is not followed can have changed its objects.
     """
 
@@ -101,7 +101,7 @@ class FileScope(FlowScope):
     package: str = ""
     run: Callable[[FileScope, list[ast.stmt]], None] = lambda _scope, _statements: None
     on_demand: bool = False
-    found: Callable[[Values], None] = lambda _values: None
+    on_value: Callable[[Values], None] = lambda _values: None
     is_open: bool = False
     _demanded: set[str] = field(default_factory=set)
     _done: set[int] = field(default_factory=set)
@@ -137,7 +137,7 @@ class FileScope(FlowScope):
             return
         if (self.is_open or name in self._registries) and any(map(_is_collection, _computed(values))):
             self.names[name] = Values(values.known, complete=False, cyclic=values.cyclic)
-        self.found(values)
+        self.on_value(values)
 
     def run_effects(self, names: Iterable[str]) -> None:
         """Interprets the statements that use some names, such as those that it imports."""
@@ -378,7 +378,7 @@ class ProgramFiles:
             if (tree := self._read(path)) is not None:
                 self._loaded[path] = FileScope(
                     tree, LiveScope({}), {"__name__": exactly(path.stem)}, path, package_of(path), run=self._run,
-                    on_demand=True, found=self._found_value, is_open=self._is_open,
+                    on_demand=True, on_value=self._found_value, is_open=self._is_open,
                 )  # fmt: skip
         return self._loaded[path]
 

@@ -422,7 +422,9 @@ def answer_message(response: Any, call_id: str) -> Any:
             None,
         )
     if isinstance(response, list):
-        answer_messages = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        answer_messages = [
+            answer_message(part, call_id) for part in response if isinstance(part, ToolMessage | Command)
+        ]
         return next(
             (
                 answer_message
@@ -455,8 +457,8 @@ class Chat(Sequence[Mapping[str, Any]]):
         return len(self.messages)
 
     def __getitem__(self, at: Any) -> Any:
-        message = self.messages[at]
-        return [_chat(one) for one in message] if isinstance(at, slice) else _chat(message)
+        selected = self.messages[at]
+        return [_chat(message) for message in selected] if isinstance(at, slice) else _chat(selected)
 
 
 _ROLES = {"human": "user", "ai": "assistant"}

@@ -98,16 +98,16 @@ class CallRecords(ABC):
         """
         known = self.allowed(conversation).get(call_id)
         if known is None:
-            found = self._found(conversation, call_id)
+            recorded = self._found(conversation, call_id)
         elif known.call is None:
             return  # the guard's server knows it, and has recorded its result
         else:
-            found = known.call.tool, known.args
-        if found is None:
+            recorded = known.call.tool, known.args
+        if recorded is None:
             raise UnknownCallError(
                 f"the messages show the call {call_id!r} of {name!r}, which this guard never allowed"
             )
-        tool, judged = found
+        tool, judged = recorded
         if tool not in (name, self.guard.names.resolve(name)) or judged != sorted_json(args):
             raise InputError(
                 f"the messages show the call {call_id!r} of {name!r} with other arguments than the judged ones"

@@ -271,7 +271,7 @@ async def sse_frames(chunks: AsyncIterator[Any]) -> AsyncIterator[bytes]:
     """Yields whole events; a network may cut them anywhere.
 
     Raises:
-        InputError: a part of the stream is no text, or an event is too long.
+        InputError: a part of the stream is not text, or an event is too long.
     """
     held = b""
     async for chunk in chunks:
@@ -302,7 +302,7 @@ def sse_data(frame: bytes) -> dict[str, Any] | None:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise InputError("an event of the stream is no JSON object")
+        raise InputError("an event of the stream is not a JSON object")
     return value
 
 
