@@ -63,7 +63,10 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
         value = workflows.named(name)
         if value is None:
             raise UnknownNameError(
-                "workflow", name, [workflow.name for workflow in _found(interpreter, path, workflows)], str(path)
+                "workflow",
+                name,
+                [workflow.name for workflow in _found_workflows(interpreter, path, workflows)],
+                str(path),
             )
         return _graph(interpreter, value, f"{path}:{name}")
     interpreter, results = _read(path)
@@ -110,7 +113,7 @@ def _read(path: Path) -> tuple[Interpreter, list[tuple[FoundWorkflow, Graph | Gu
     interpreter, workflows = _program(path)
     # Functions, which are interpreted with unknown arguments, must not change what the script makes.
     early = {id(workflow.value): _graph_or_error(interpreter, workflow, path) for workflow in workflows.of_script()}
-    workflows_ = _found(interpreter, path, workflows)
+    workflows_ = _found_workflows(interpreter, path, workflows)
     results = [
         (workflow, early.get(id(workflow.value)) or _graph_or_error(interpreter, workflow, path))
         for workflow in workflows_
@@ -149,7 +152,7 @@ def _program(path: Path) -> tuple[Interpreter, ProgramWorkflows]:
     return interpreter, ProgramWorkflows(interpreter, interpreter.run(_parsed(path)))
 
 
-def _found(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
+def _found_workflows(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
     found_workflows = workflows.all() or workflows.imported()
     if not found_workflows:
         known = ", ".join(framework.FRAMEWORK for _, framework in FRAMEWORKS.load_all() if framework.PACKAGES)

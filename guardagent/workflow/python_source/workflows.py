@@ -1,6 +1,6 @@
 """Finds the workflows of a program: bound to names, run, returned, or passed on.
 
-A workflow stands alone if it is not a part of another one of the file. Objects that are bound to names, or that the file
+A workflow stands alone if it is not part of another of the file. Objects that are bound to names, or that the file
 makes when it runs as a script, have known arguments. Then each function that may make a workflow is interpreted with
 unknown ones, which finds workflows that no call reaches; an object from a place that is found already is the same
 workflow once more.

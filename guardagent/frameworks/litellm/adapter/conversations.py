@@ -98,7 +98,7 @@ class CallRecords(ABC):
         """
         known = self.allowed(conversation).get(call_id)
         if known is None:
-            recorded = self._found(conversation, call_id)
+            recorded = self._recorded_call(conversation, call_id)
         elif known.call is None:
             return  # the guard's server knows it, and has recorded its result
         else:
@@ -150,7 +150,7 @@ class CallRecords(ABC):
         """Judges a call, and marks it as started."""
 
     @abstractmethod
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         """Returns the tool and the arguments, as text, of a call of another process; None if they are unknown."""
 
     @abstractmethod
@@ -178,7 +178,7 @@ class LocalRecords(CallRecords):
     async def _judged(self, call: HostCall) -> JudgedCall:
         return await adrive(self.guard.lifecycle.judge(call))
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         session_call = self.guard.claimed_calls.session(conversation).claimed(call_id)
         return (
             None
@@ -205,7 +205,7 @@ class OtherRecords(CallRecords):
                 return unchecked_verdict(str(error), checked_by="policy"), judged
         return verdict, judged
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
         return None
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:

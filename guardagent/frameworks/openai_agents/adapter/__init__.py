@@ -312,7 +312,7 @@ def _guarded_class(base: type, adapter: OpenAIAdapter) -> type:
 
 
 class GuardedRunner(Runner):
-    """Runs guarded agents, with the arguments of `Runner`; `conversation_id` or the session's id names the conversation."""
+    """Runs guarded agents like `Runner`; `conversation_id` or the session's id names the conversation."""
 
     @classmethod
     async def run(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - as Runner names it

@@ -291,7 +291,7 @@ def sse_data(frame: bytes) -> dict[str, Any] | None:
     """Returns the data of an event; None if it has none, as a comment.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     lines = _LINE_END.split(frame.decode("utf-8", "replace"))
     text = "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
