@@ -197,7 +197,7 @@ def ask(approver: Approver, request: ApprovalRequest) -> Approval:
 
 
 async def aask(approver: Approver, request: ApprovalRequest) -> Approval:
-    """As `ask`, without blocking the event loop: a plain function is called in a thread."""
+    """Asks without blocking the event loop: a plain function is called in a thread."""
     try:
         if inspect.iscoroutinefunction(approver):
             return Approval.read(await approver(request))

@@ -125,7 +125,7 @@ class AuditRecords:
         self._append(lambda: {"kind": "approval", **_call_fields(call), "args": call.args, **answer})
 
     def difference(self, shadow_difference: ShadowDifference) -> None:
-        """Writes that the candidate of `shadow:` decides otherwise on a call."""
+        """Records a call on which the `shadow:` candidate decides differently."""
         self._append(
             lambda: {
                 "kind": "shadow",

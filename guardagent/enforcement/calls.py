@@ -227,8 +227,8 @@ def plain_value(value: Any, place: str = "", depth: int = 0, *, frozen: bool = F
         return _scalar(value, place)
     if isinstance(value, PurePath) or (kind.__module__.startswith("pydantic") and hasattr(value, "unicode_string")):
         return str(value)
-    found = _of_parts(value, place, depth, frozen=frozen)
-    return _FROZEN[type(found)](found) if frozen else found
+    copied = _of_parts(value, place, depth, frozen=frozen)
+    return _FROZEN[type(copied)](copied) if frozen else copied
 
 
 def hashable(value: Any) -> Any:
@@ -253,7 +253,7 @@ def opaque_type(annotation: Any, seen: frozenset[Any] = frozenset()) -> str | No
             return kind.__name__
         seen |= {kind}
     inner = (*get_args(annotation), *_field_types(kind))
-    return next((opaque for one in inner if (opaque := opaque_type(one, seen)) is not None), None)
+    return next((opaque for inner_type in inner if (opaque := opaque_type(inner_type, seen)) is not None), None)
 
 
 def _scalar(value: float | Decimal | str, place: str) -> Any:
@@ -309,14 +309,14 @@ def _private(model: Any) -> dict[str, Any]:
 
 
 def _object(items: Iterable[tuple[Any, Any]], place: str, depth: int, *, frozen: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, item in items:
         name = key if type(key) is str else plain_value(key, f"a key of {_named(place)}", depth + 1)
         name = str(name) if type(name) is int else name
-        if type(name) is not str or name in found:
+        if type(name) is not str or name in members:
             raise InputError(f"a key of {_named(place)} is {key!r:.80}; expected a unique string")
-        found[name] = plain_value(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
-    return found
+        members[name] = plain_value(item, f"{place}.{name[:80]}".lstrip("."), depth + 1, frozen=frozen)
+    return members
 
 
 def _text_of(value: bytes | bytearray) -> Any:

@@ -177,7 +177,7 @@ class Conversation:
         return max(permits, key=lambda permit: (*fits(permit), permit.place))
 
     def start_turn(self) -> None:
-        """Resets the replans after a new user message."""
+        """Resets the replan counter after a new user message."""
         with self.lock:
             self.replans, self.step = 0, None
 
@@ -240,8 +240,8 @@ class Conversations:
 
     def policies_of(self, name: Any) -> Any:
         """Returns the policies of a conversation; None if it has not begun here."""
-        found = self._known.get(name) if isinstance(name, str) else None
-        return None if found is None else getattr(found.session, "policies", None)
+        conversation = self._known.get(name) if isinstance(name, str) else None
+        return None if conversation is None else getattr(conversation.session, "policies", None)
 
     def _in_this_process(self, conversation: Conversation) -> Conversation:
         """Returns a conversation that the parent of this forked process has begun, if they share its history."""
@@ -256,7 +256,7 @@ class Conversations:
     def _begin_new(self, name: str) -> Conversation:
         with self._lock:
             if name not in self._known:
-                shown = _ShownMessages()
+                shown = _ConversationMessages()
                 session, journal = self._begin(name, shown)
                 self._known[name] = Conversation(name, session, journal=journal)
                 shown.conversation = weakref.ref(self._known[name])
@@ -283,8 +283,10 @@ class Conversations:
             name: the id of the conversation.
             part: the principal of the call, as the host states it; it is returned as it is if it is invalid.
         """
-        found = self._known.get(name) if isinstance(name, str) else None
-        principal: SessionPrincipal | None = None if found is None else getattr(found.session, "principal", None)
+        conversation = self._known.get(name) if isinstance(name, str) else None
+        principal: SessionPrincipal | None = (
+            None if conversation is None else getattr(conversation.session, "principal", None)
+        )
         try:
             if principal is None:
                 return part
@@ -295,8 +297,12 @@ class Conversations:
 
     def check_time(self, name: Any) -> Mapping[str, Any] | None:
         """Returns the time of the last check of a conversation; None if it is unknown."""
-        found = self._known.get(name) if isinstance(name, str) else None
-        reading = found.session.check_time if found is not None and isinstance(found.session, Session) else None
+        conversation = self._known.get(name) if isinstance(name, str) else None
+        reading = (
+            conversation.session.check_time
+            if conversation is not None and isinstance(conversation.session, Session)
+            else None
+        )
         return None if reading is None else {"time": float(seconds_of(reading[0])), "zone": reading[1]}
 
     def put(self, conversation: Conversation) -> None:
@@ -315,7 +321,7 @@ class Conversations:
             self._known.pop(name, None)
 
 
-class _ShownMessages:
+class _ConversationMessages:
     """The messages of a conversation, for its session. It holds the conversation weakly: no cycle keeps both."""
 
     conversation: weakref.ref[Conversation] | None = None

@@ -50,7 +50,7 @@ class EnforcementPoint(ABC):
         return self.accepted.update(server, tools)
 
     def accept(self, tools: Iterable[ToolSpec]) -> None:
-        """Accepts tools of a server as the operator has reviewed them."""
+        """Accepts tools of a server that the operator has reviewed."""
         self.accepted.accept(tools)
 
     @property
@@ -73,7 +73,7 @@ class EnforcementPoint(ABC):
         return drive(self.lifecycle.before(call))
 
     async def abefore(self, call: HostCall) -> Verdict:
-        """As `before`, without blocking the event loop."""
+        """Decides on a call before it runs, without blocking the event loop. Never raises."""
         return await adrive(self.lifecycle.before(call))
 
     def preview(self, call: HostCall) -> Verdict:
@@ -85,7 +85,7 @@ class EnforcementPoint(ABC):
         return drive(self.lifecycle.preview(call))
 
     async def apreview(self, call: HostCall) -> Verdict:
-        """As `preview`, without blocking the event loop."""
+        """Returns the verdict that `before` would give, without blocking the event loop. Never raises."""
         return await adrive(self.lifecycle.preview(call))
 
     def refuse(self, call: HostCall, problem: str) -> Verdict:
@@ -98,7 +98,7 @@ class EnforcementPoint(ABC):
         return drive(self.lifecycle.refuse(call, problem))
 
     async def arefuse(self, call: HostCall, problem: str) -> Verdict:
-        """As `refuse`, without blocking the event loop."""
+        """Denies a call that cannot be judged, without blocking the event loop. Never raises."""
         return await adrive(self.lifecycle.refuse(call, problem))
 
     def use(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class EnforcementPoint(ABC):
         return drive(self.lifecycle.use(call, args))
 
     async def ause(self, call: HostCall, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """As `use`, without blocking the event loop: another check of the conversation may be running."""
+        """Uses the permit without blocking the event loop: another check of the conversation may be running."""
         return await adrive(self.lifecycle.use(call, args))
 
     def after(self, call: HostCall, outcome: Outcome) -> None:
@@ -125,7 +125,7 @@ class EnforcementPoint(ABC):
         drive(self.lifecycle.after(call, outcome))
 
     async def aafter(self, call: HostCall, outcome: Outcome) -> None:
-        """As `after`, without blocking the event loop."""
+        """Records the outcome of a call, without blocking the event loop. Never raises."""
         await adrive(self.lifecycle.after(call, outcome))
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
@@ -139,7 +139,7 @@ class EnforcementPoint(ABC):
         drive(self.lifecycle.withdraw(call, why, used=used))
 
     async def awithdraw(self, call: HostCall, why: str, *, used: bool = False) -> None:
-        """As `withdraw`, without blocking the event loop."""
+        """Withdraws an allowed call that never runs, without blocking the event loop. Never raises."""
         await adrive(self.lifecycle.withdraw(call, why, used=used))
 
     # --- approvals
@@ -165,7 +165,7 @@ class EnforcementPoint(ABC):
         return drive(self.lifecycle.resolve(call, answer))
 
     async def aresolve(self, call: HostCall, answer: Any) -> Verdict:
-        """As `resolve`, without blocking the event loop."""
+        """Judges an escalated call with a reviewer's answer, without blocking the event loop. Never raises."""
         return await adrive(self.lifecycle.resolve(call, answer))
 
     async def arecord_host_request(self, call: HostCall) -> Verdict:
@@ -191,7 +191,7 @@ class EnforcementPoint(ABC):
 
     @abstractmethod
     def turn(self, conversation: str) -> None:
-        """Resets the replans after a new user message."""
+        """Resets the replan counter after a new user message."""
 
     @abstractmethod
     def end(self, conversation: str) -> Verdict:
@@ -223,7 +223,7 @@ class EnforcementPoint(ABC):
     async def aanswer(
         self, conversation: str, agent_input: str, output: str, facts: Mapping[str, Any] | None = None
     ) -> Verdict:
-        """As `answer`, without blocking the event loop."""
+        """Judges an agent's final answer, without blocking the event loop. Never raises."""
         return await adrive(self._answered(conversation, agent_input, output, facts))
 
     @abstractmethod

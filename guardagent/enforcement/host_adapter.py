@@ -58,7 +58,7 @@ def noted_denial(denied: ToolDenied, around: HostScope, unnamed: str) -> ToolDen
 
 
 def explained_denial(denied: ToolDenied, conversation: str | None, unnamed: str) -> ToolDenied:
-    """As `noted_denial`, without a run."""
+    """Returns a denial of a call outside of a run; without a conversation, with the reason."""
     if conversation:
         return denied
     return ToolDenied(denied.tool, replace(denied.verdict, errors=(*denied.verdict.errors, unnamed)))

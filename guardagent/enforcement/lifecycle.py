@@ -63,7 +63,7 @@ class CallLifecycle(ABC):
         outcome: ReadOutcome = Outcome,
         judged: Procedure[JudgedCall] | None = None,
     ) -> Procedure[Any]:
-        """Takes a call from its proposal to its outcome.
+        """Runs the whole life of a call: judge, run, record.
 
         Args:
             call: the proposed call.

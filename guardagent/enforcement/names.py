@@ -247,7 +247,7 @@ def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]],
 
 
 def _prefixes(policies: Policies) -> list[str]:
-    """The prefixes of the included packs. A name in the tags of the operator's own files is no alternative."""
+    """The prefixes of the included packs. A name in the tags of the operator's own files is not an alternative."""
     source = getattr(policies, "source", None)  # the host's own policies have none
     rules = [rule for rule in (source.rules if source else ()) if _PACKS in rule.path.parents]
     return sorted({scope for rule in rules for scope in rule.scopes if scope})

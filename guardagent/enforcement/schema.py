@@ -169,10 +169,12 @@ class _SchemaChecker:
 
     def _add_defaults(self, value: dict[str, Any], declared: Mapping[str, _Schemas], place: str) -> Iterator[str]:
         for name, inner in declared.items():
-            defaults = [one["default"] for one, certain in self._parts(inner) if certain and "default" in one]
+            defaults = [schema["default"] for schema, certain in self._parts(inner) if certain and "default" in schema]
             if name in value or not defaults:
                 continue
-            fits = all(self._validator.evolve(schema=one).is_valid(defaults[0]) for one, certain in inner if certain)
+            fits = all(
+                self._validator.evolve(schema=schema).is_valid(defaults[0]) for schema, certain in inner if certain
+            )
             if fits:
                 value[name] = copy.deepcopy(defaults[0])
             elif defaults[0] is not None:  # null stands for no default, whatever the type
@@ -180,17 +182,17 @@ class _SchemaChecker:
 
     def _parts(self, schemas: _Schemas) -> _Schemas:
         """Returns the schemas with their subschemas (references, allOf, conditionals), each once."""
-        found, seen = list(schemas), set()
+        pending, seen = list(schemas), set()
         parts: _Schemas = []
-        for schema, certain in found:  # `found` grows during the loop
+        for schema, certain in pending:  # `pending` grows during the loop
             if not isinstance(schema, Mapping) or (id(schema), certain) in seen:
                 continue
             seen.add((id(schema), certain))
             parts.append((schema, certain))
             references = [schema[word] for word in ("$ref", "$dynamicRef") if isinstance(schema.get(word), str)]
-            found += [(self._resolver.lookup(reference).contents, certain) for reference in references]
-            found += [(subschema, certain) for subschema in _listed(schema.get("allOf"))]
-            found += [(subschema, False) for word in _CONDITIONAL for subschema in _listed(schema.get(word), word)]
+            pending += [(self._resolver.lookup(reference).contents, certain) for reference in references]
+            pending += [(subschema, certain) for subschema in _listed(schema.get("allOf"))]
+            pending += [(subschema, False) for word in _CONDITIONAL for subschema in _listed(schema.get(word), word)]
         return parts
 
 

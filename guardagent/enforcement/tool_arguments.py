@@ -42,7 +42,7 @@ def read_signature(
     """
     try:
         signature = inspect.signature(function)
-        with suppress(Exception):  # an annotation may name what is not there at run time
+        with suppress(Exception):  # an annotation may refer to a name that does not exist at run time
             signature = inspect.signature(function, eval_str=True)
     except (TypeError, ValueError):
         raise InputError(f"{tool!r} has no readable signature; wrap it in a function that has one") from None

@@ -356,7 +356,7 @@ class ToolGuard(EnforcementPoint):
         return self._conversations.of(conversation).notes
 
     def turn(self, conversation: str) -> None:
-        """Resets the replans after a new user message."""
+        """Resets the replan counter after a new user message."""
         self._conversations.of(conversation).start_turn()
 
     def session(self, conversation: str) -> Session:
@@ -547,5 +547,5 @@ async def arun(
     execute: Callable[[Arguments], Awaitable[Any]],
     outcome: ReadOutcome = Outcome,
 ) -> Any:
-    """As `run`, for a coroutine function."""
+    """Judges a call, runs it with a coroutine function, and records its outcome."""
     return await adrive(guard.lifecycle.run(call, execute, outcome))

@@ -92,7 +92,7 @@ def _file(uri: str, host: str | None, path: str, query: str) -> str:
 def _authority(uri: str, scheme: str, text: str) -> str:
     match = _AUTHORITY.fullmatch(text)
     if match is None:
-        raise _refusal(uri, "its host and port cannot be told apart")
+        raise _refusal(uri, "it is unclear where its host ends and its port begins")
     if match["user"] is not None and scheme in _PORTS:
         raise _refusal(uri, "it names a user before its host")
     user = f"{_segment(uri, match['user'])}@" if match["user"] else ""
@@ -164,13 +164,13 @@ def _segment(uri: str, text: str) -> str:
 def _query(uri: str, text: str) -> str:
     """Percent-encodes only the characters of a query that need it; an encoded & differs from a plain one."""
 
-    def one(code: re.Match[str]) -> str:
+    def normal_code(code: re.Match[str]) -> str:
         byte = bytes.fromhex(code[1])
         if byte[0] < 0x20 or byte[0] == 0x7F:
             raise _refusal(uri, "it encodes control characters")
         return byte.decode() if _UNRESERVED.fullmatch(byte) else code[0].upper()
 
-    plain = _CODE.sub(one, quote(text, safe=_QUERY))
+    plain = _CODE.sub(normal_code, quote(text, safe=_QUERY))
     return "" if plain == "?" else plain
 
 

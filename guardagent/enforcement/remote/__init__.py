@@ -183,7 +183,7 @@ class RemoteGuard(EnforcementPoint):
         return self._conversations.of(conversation).notes
 
     def turn(self, conversation: str) -> None:
-        """Resets the replans after a new user message; the server learns it with the next check."""
+        """Resets the replan counter after a new user message; the next check tells the server."""
         self._conversations.of(conversation).add_turn()
 
     def end(self, conversation: str) -> Verdict:
@@ -204,7 +204,7 @@ class RemoteGuard(EnforcementPoint):
 
     @property
     def judges_answers(self) -> bool:
-        """Whether final answers are judged; they are until the server has said that they are not."""
+        """Whether final answers are judged; assumed true until the server reports otherwise."""
         attached = self._sessions.attached
         return self.answers is not None or attached is None or attached.judges_answers
 

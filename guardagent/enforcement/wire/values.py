@@ -242,7 +242,7 @@ def read_value(value: Any, where: str = "", depth: int = 0) -> Any:
     """Returns the value of a JSON form; the arguments are those of `write_value`.
 
     Raises:
-        WireError: it is no form of a value.
+        WireError: it is not a form of a value.
     """
     if type(value) is list:
         _limit(depth, where)
@@ -314,7 +314,7 @@ def _read_tagged(content: Any, where: str, depth: int) -> Any:
                     return _finite(value, where)
             except (ValueError, OverflowError, decimal.InvalidOperation, binascii.Error):
                 pass
-            raise WireError(where, f"is no {kind} in its usual form: {shown(text)}")
+            raise WireError(where, f"is not a {kind} string in its usual form: {shown(text)}")
     raise WireError(where, f"has the key {_TAG!r}; expected [type, string] with one of {', '.join(_READERS)}")
 
 

@@ -104,18 +104,18 @@ def _worker(interpreter: Program, object_stub: ObjectStub, line: int) -> ObjectS
     return make(interpreter, kind, Arguments((), {"name": exactly(object_stub.name)}), line, _node=exactly(object_stub))
 
 
-def _node_of(interpreter: Program, one: object, options: Arguments, line: int) -> ObjectStub:
+def _node_of(interpreter: Program, value: object, options: Arguments, line: int) -> ObjectStub:
     """The node that ADK creates for a value."""
     overrides = {key: options.keywords[key] for key in ("name", "require_confirmation") if key in options.keywords}
-    if isinstance(one, ObjectStub) and is_a(one, ADK, "BaseNode"):
-        return _node_copy(one, overrides)
-    if is_a(one, ADK, "NodeTool"):
-        inner = getattr(one, "node", None)
+    if isinstance(value, ObjectStub) and is_a(value, ADK, "BaseNode"):
+        return _node_copy(value, overrides)
+    if is_a(value, ADK, "NodeTool"):
+        inner = getattr(value, "node", None)
         return _node_of(interpreter, inner, options, line)
-    if is_a(one, ADK, "BaseTool"):
-        named = {"name": exactly(str(getattr(one, "name", "tool"))), **overrides}
-        return _create(interpreter, "_ToolNode", {**named, "tool": exactly(one)}, line)
-    return _create(interpreter, "FunctionNode", {"func": exactly(one), **overrides}, line)
+    if is_a(value, ADK, "BaseTool"):
+        named = {"name": exactly(str(getattr(value, "name", "tool"))), **overrides}
+        return _create(interpreter, "_ToolNode", {**named, "tool": exactly(value)}, line)
+    return _create(interpreter, "FunctionNode", {"func": exactly(value), **overrides}, line)
 
 
 def _create(interpreter: Program, name: str, fields: dict[str, Values], line: int) -> ObjectStub:

@@ -222,8 +222,8 @@ def _read_results(interpreter: Any, function: Function, result: StepDeclaration)
     returns = getattr(function.tree, "returns", None)
     parts = list(annotated_types(interpreter, returns, function.scope)) if returns is not None else []
     kept = [part for part in parts if part.type is not None or part.within]
-    kinds = [(interpreter.class_shown(one.type), {"list", "List"} & set(one.within)) for one in kept
-             if path_of(one.type).rpartition(".")[2] not in {"list", "List"}]  # fmt: skip
+    kinds = [(interpreter.class_shown(part.type), {"list", "List"} & set(part.within)) for part in kept
+             if path_of(part.type).rpartition(".")[2] not in {"list", "List"}]  # fmt: skip
     result.return_types = [kind for kind, _ in kinds] if parts else [object]
     result.is_fan_out = any(listed for _, listed in kinds)
     result.bare_return_types = tuple(kind for kind, listed in kinds if not listed)

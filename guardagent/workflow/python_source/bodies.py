@@ -323,8 +323,8 @@ class FunctionSummary:
     @cached_property
     def strings(self) -> KnownStrings:
         """The strings that it can return, single or in lists."""
-        found = KnownStrings.of(self.return_values)
-        return found._replace(complete=found.complete and self.source_known)
+        known_strings = KnownStrings.of(self.return_values)
+        return known_strings._replace(complete=known_strings.complete and self.source_known)
 
     def opaque_calls_for(self, *own: str, lists_tools: bool = False) -> tuple[Unseen, ...]:
         """Returns the calls that are opaque to an extractor that knows the objects of the packages `own`.

@@ -146,7 +146,7 @@ def tools_run_by(
             library_tools.known = True
         elif call.func.attr in runs or effect_of(path) == "tools":
             _run(value, path, library_tools, evaluator, 0)
-    library_tools.known = library_tools.known and owner.complete and all(_is_read(one) for one in owner.known)
+    library_tools.known = library_tools.known and owner.complete and all(_is_read(value) for value in owner.known)
     return library_tools
 
 
@@ -164,15 +164,15 @@ def _is_read(value: object) -> bool:
     return isinstance(value, CallResult | ImportedName)
 
 
-def _run(one: object, path: str, library_tools: LibraryTools, evaluator: Evaluator, depth: int) -> None:
+def _run(value: object, path: str, library_tools: LibraryTools, evaluator: Evaluator, depth: int) -> None:
     """Records what running an object calls."""
-    if isinstance(one, CallResult) and effect_of(path) == "agents" and is_readable(one):
+    if isinstance(value, CallResult) and effect_of(path) == "agents" and is_readable(value):
         library_tools.known, library_tools.model_chooses = True, not path.endswith(".ToolNode")
-        _agent(one, library_tools, evaluator, depth)
+        _agent(value, library_tools, evaluator, depth)
     elif effect_of(path) == "tools":
         library_tools.known = True
         library_tools.names.append(library_name(path))
-    elif isinstance(one, ImportedName) and effect_of(path) is None:
+    elif isinstance(value, ImportedName) and effect_of(path) is None:
         library_tools.names.append(library_name(path))
         library_tools.unseen.append(f"the declared name of {path!r}, which is defined elsewhere")
 
@@ -210,19 +210,19 @@ def _elements(values: Values | None, library_tools: LibraryTools, evaluator: Eva
         _element(element, library_tools, evaluator, depth, what)
 
 
-def _element(one: object, library_tools: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
+def _element(element: object, library_tools: LibraryTools, evaluator: Evaluator, depth: int, what: str) -> None:
     if what != "tools":
-        if isinstance(one, CallResult) and effect_of(_path(one)) == "agents" and depth < _MOST_DEPTH:
-            _agent(one, library_tools, evaluator, depth + 1)
-        elif not isinstance(one, Stub):
+        if isinstance(element, CallResult) and effect_of(_path(element)) == "agents" and depth < _MOST_DEPTH:
+            _agent(element, library_tools, evaluator, depth + 1)
+        elif not isinstance(element, Stub):
             library_tools.unseen.append(f"not all its {what} are known")
         return
-    names = list(_names_of(one))
+    names = list(_names_of(element))
     library_tools.names += names
-    if not names or (effect_of(_path(one)) is None and isinstance(one, ImportedName | CallResult)):
-        known = isinstance(one, Stub)  # its extractor names it
+    if not names or (effect_of(_path(element)) is None and isinstance(element, ImportedName | CallResult)):
+        known = isinstance(element, Stub)  # its extractor names it
         library_tools.unseen += (
-            [] if known else [f"the declared name of {_path(one) or 'a tool'!r}, which is defined elsewhere"]
+            [] if known else [f"the declared name of {_path(element) or 'a tool'!r}, which is defined elsewhere"]
         )
 
 

@@ -210,13 +210,13 @@ class Effects:
 
     def open(self, known: Iterable[object]) -> None:
         """Allows for any changes of some objects and collections by code that is not followed."""
-        for one in known:
-            if isinstance(one, Collection):
-                self.change(None, exactly(one), lambda old: self._program.with_elements(old, [UNKNOWN]), None)
-            elif isinstance(one, Namespace):
-                one.open()
-            elif isinstance(one, ProgramObject) and not isinstance(one, ModuleObject):
-                one.leave_unfinished("")
+        for value in known:
+            if isinstance(value, Collection):
+                self.change(None, exactly(value), lambda old: self._program.with_elements(old, [UNKNOWN]), None)
+            elif isinstance(value, Namespace):
+                value.open()
+            elif isinstance(value, ProgramObject) and not isinstance(value, ModuleObject):
+                value.leave_unfinished("")
 
     def _stored(self, old: Collection, key: Values, values: Values) -> Any:
         """Returns a collection with new values under a key."""
@@ -252,11 +252,11 @@ class Effects:
             added.append(UNKNOWN)
         named = {name: keyword for name, keyword in arguments.keywords.items() if name != REST}
         if named and method == "update":
-            added.append(exactly(Table(tuple((exactly(name), one) for name, one in named.items()))))
+            added.append(exactly(Table(tuple((exactly(name), keyword) for name, keyword in named.items()))))
         elif named:
             added += named.values()
-        for one in added:
-            self.change(held, owners, lambda old, one=one: self._grown_by(old, method, one, first=first), scope)  # type: ignore[misc]
+        for new in added:
+            self.change(held, owners, lambda old, new=new: self._grown_by(old, method, new, first=first), scope)  # type: ignore[misc]
             owners = current(owners)
         return exactly(None)
 
@@ -267,15 +267,15 @@ class Effects:
         if method == "__setitem__":
             self.change(held, owners, lambda old: self._stored(old, key, values), scope)
             return exactly(None)
-        found = NOTHING
+        existing = NOTHING
         for owner in owners.known:
-            found |= self._program.item(owner, key)
-        if found.known and key.strings and owners.complete:
-            return found
+            existing |= self._program.item(owner, key)
+        if existing.known and key.strings and owners.complete:
+            return existing
         self.change(
             held, owners, lambda old: Table((*old.items, (key, values))) if isinstance(old, Table) else old, scope
         )
-        return found | values
+        return existing | values
 
     def grows_from_unknown(self, held: ast.expr, values: Values, method: str, scope: FlowScope) -> None:
         """Adds an element to an unknown collection."""
@@ -295,10 +295,10 @@ class Effects:
                 return Table((*old.items, (UNKNOWN, UNKNOWN)))
             added_pairs = [pair for some in pairs for pair in some or ()]
             return Table((*(self._kept(old, added_pairs) if len(pairs) == 1 else old.items), *added_pairs))
-        one = method in _ONE
-        added = [values] if one else self._program.ordered_elements(values)
+        is_single = method in _ONE
+        added = [values] if is_single else self._program.ordered_elements(values)
         if added is None or self._program.rounds or (method == "insert" and not first):
-            return self._program.with_elements(old, [values] if one else [self._program.elements(values)])
+            return self._program.with_elements(old, [values] if is_single else [self._program.elements(values)])
         return replace(old, items=(*added, *old.items) if first else (*old.items, *added))
 
     def _kept(self, old: Table, added: list[tuple[Values, Values]]) -> Iterator[tuple[Values, Values]]:
@@ -335,10 +335,10 @@ class Effects:
         return Values(tuple(copy_of(value, Arguments((), arguments.keywords)) for value in first.known), first.complete)
 
     def _namespace(self, path: str, arguments: Arguments, scope: NameScope) -> Values | None:
-        found = arguments.get("", 0) if path == "builtins.vars" else None
-        if found is not None:
+        owners = arguments.get("", 0) if path == "builtins.vars" else None
+        if owners is not None:
             held = tuple(Namespace(value.scope if isinstance(value, ModuleObject) and value.scope else value)
-                         for value in found.known if isinstance(value, ProgramObject))  # fmt: skip
+                         for value in owners.known if isinstance(value, ProgramObject))  # fmt: skip
             return Values(held, complete=False)
         of = file_scope(scope) if path == "builtins.globals" else _flow(scope)
         return exactly(Namespace(of)) if of is not None else None
@@ -377,7 +377,7 @@ class Effects:
         own_names = [value for each in arguments.positional[1:] for value in each.known]
         if own_names and all(isinstance(name, Table) for name in own_names):
             held = (each for table in own_names for _, values in table.items for each in values.known)
-            self.open([*own_names, *(one for one in held if not isinstance(one, Class))])
+            self.open([*own_names, *(value for value in held if not isinstance(value, Class))])
         else:
             self.open_all(node, scope)
 
@@ -397,11 +397,11 @@ class Effects:
         if not unknown and callee.known:
             return
         values = [value for each in (*arguments.positional, *arguments.keywords.values()) for value in each.known]
-        for one in values:
-            if isinstance(one, Function | PartialFunction):
-                self.changes_later(one, Arguments(arguments.positional[:1], open=True))
-            elif isinstance(one, Attribute):
-                self.open([one.owner] if isinstance(one.owner, Sequence | Table) else [])
+        for value in values:
+            if isinstance(value, Function | PartialFunction):
+                self.changes_later(value, Arguments(arguments.positional[:1], open=True))
+            elif isinstance(value, Attribute):
+                self.open([value.owner] if isinstance(value.owner, Sequence | Table) else [])
         named = bool(callee.known) or not isinstance(node.func, ast.Attribute)  # not a method of an unknown object
         if named and all(map(self._is_foreign_function, callee.known)):
             self.open(value for value in values if isinstance(value, Sequence | Table | ObjectStub | Namespace))
@@ -444,8 +444,10 @@ class Effects:
         """Returns the values of an expression; of a name, those that it is bound to, before they change."""
         here: NameScope | None = scope if isinstance(node, ast.Name) else None
         while here is not None and isinstance(node, ast.Name):
-            if bound := [one for one in here.find(node.id) if not one.grows]:
-                fresh = here is scope and all(not one.steps and self._makes_new(one.source, scope) for one in bound)
+            if bound := [binding for binding in here.find(node.id) if not binding.grows]:
+                fresh = here is scope and all(
+                    not binding.steps and self._makes_new(binding.source, scope) for binding in bound
+                )
                 return NOTHING if fresh else self._program.bound(bound, here)
             here = enclosing(here)
         return self._program.value(node, scope)
@@ -514,7 +516,7 @@ def _merged(contents: Iterable[Any]) -> Any:
     """Returns a collection with the elements of several."""
     several = list(contents)
     if isinstance(several[0], Table):
-        pairs = {id(pair[1]): pair for one in several for pair in one.items}
+        pairs = {id(pair[1]): pair for table in several for pair in table.items}
         return Table(tuple(pairs.values()))
     items = {id(value): value for held in several for item in held.items for value in item.known}
     complete = all(item.complete for held in several for item in held.items)

@@ -97,7 +97,7 @@ class Evaluator:
 
     Attributes:
         constants: the values of imported names, by their paths.
-        found: the values of expressions that are the same each time, by the identity of the code and its scope.
+        evaluated: the values of expressions that are the same each time, by the identity of the code and its scope.
         is_cut_short: the budget of steps ended before all values were known.
     """
 
@@ -110,13 +110,13 @@ class Evaluator:
         self._calls: list[ast.AST] = []
         self._open: dict[tuple[int, int], int] = {}
         self._context = _NO_CONTEXT
-        self.found: dict[tuple[int, int], tuple[ast.AST, NameScope, Values]] = {}
+        self.evaluated: dict[tuple[int, int], tuple[ast.AST, NameScope, Values]] = {}
         self.is_cut_short = False
 
     def reset(self) -> None:
         """Resets the budget of steps, for the next function."""
         self._steps, self.is_cut_short = 0, False
-        self.found.clear()
+        self.evaluated.clear()
 
     @property
     def exhausted(self) -> bool:
@@ -143,8 +143,8 @@ class Evaluator:
         if key in self._open:
             self._context = min(self._context, self._open[key])
             return CYCLE
-        if key in self.found and self.keeps_values:
-            return self.found[key][2]
+        if key in self.evaluated and self.keeps_values:
+            return self.evaluated[key][2]
         visit = getattr(self, f"_{type(node).__name__.lower()}", None)
         return UNKNOWN if visit is None else self._visited(key, visit, node, scope)
 
@@ -168,7 +168,7 @@ class Evaluator:
                 self._context = _NO_CONTEXT
             own, self._context = self._context, min(around, self._context)
         if own == _NO_CONTEXT and self.keeps_values:
-            self.found[key] = node, scope, result
+            self.evaluated[key] = node, scope, result
         return result
 
     def name(self, name: str, scope: NameScope | None) -> Values:
@@ -200,7 +200,9 @@ class Evaluator:
         if isinstance(target, CallResult):
             attribute = self.attribute(target, "__call__")
             callable_ = [value for value in attribute.known if not isinstance(value, Attribute)]
-            return _union((self.call(one, arguments, line) for one in callable_), attribute) if callable_ else UNKNOWN
+            return (
+                _union((self.call(value, arguments, line) for value in callable_), attribute) if callable_ else UNKNOWN
+            )
         if isinstance(target, type | ImportedName | Class | Attribute):
             return exactly(CallResult(target, arguments, line))
         inner = self.call_target(target)

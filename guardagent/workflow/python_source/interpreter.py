@@ -73,7 +73,7 @@ class Interpreter(Program):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file)
-        self._frameworks = {name: one for name, one in FRAMEWORKS.load_all() if one.PACKAGES}
+        self._frameworks = {name: framework for name, framework in FRAMEWORKS.load_all() if framework.PACKAGES}
         self._unread = {package for framework in self._frameworks.values() for package in framework.PACKAGES}
         self._loaded: dict[str, ModuleType] = {}
         shared = (module for framework in self._frameworks.values() for module in framework.OBJECTS if "." in module)
@@ -147,7 +147,7 @@ class Interpreter(Program):
 
     def reset(self) -> None:
         self.is_cut_short = False
-        self.found.clear()
+        self.evaluated.clear()
         self._allow(_FOR_SUMMARY)
 
     @property
@@ -204,14 +204,14 @@ class Interpreter(Program):
             self.depth, self.rounds, self._stack, self._statements, self.current_file = kept
 
     def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
-        self.found.clear()
+        self.evaluated.clear()
         try:
             with self.switched(executing=True):
                 self._statements.run(body, scope)
         except BlockExit:
             pass
         finally:
-            self.found.clear()
+            self.evaluated.clear()
 
     def run_function(self, function: object) -> Values:
         """Interprets a function of the file, and returns its values."""
@@ -380,7 +380,7 @@ class Interpreter(Program):
         if isinstance(node.op, ast.BitOr | ast.BitAnd):
             left, right = self.value(node.left, scope), self.value(node.right, scope)
             both = (*left.known, *right.known)
-            if both and not any(isinstance(one, _NOT_COMBINED) for one in both):
+            if both and not any(isinstance(value, _NOT_COMBINED) for value in both):
                 name = "piped" if isinstance(node.op, ast.BitOr) else "anded"
                 if (combined := self._combined(name, left, right)) is not None:
                     return combined
@@ -404,8 +404,8 @@ class Interpreter(Program):
         bound = str(binding.steps[0])
         if isinstance(source, ast.ImportFrom):
             name = next(alias.name for alias in source.names if (alias.asname or alias.name) == bound)
-            found = self.modules.imported(source, name, scope)
-            return found if found is not None else self._importfrom(source, bound, _package(scope))
+            imported = self.modules.imported(source, name, scope)
+            return imported if imported is not None else self._importfrom(source, bound, _package(scope))
         alias = next(name for name in source.names if (name.asname or name.name.partition(".")[0]) == bound)
         own = self.modules.module(alias.name if alias.asname else bound, scope)
         return exactly(own) if own is not None else self._import(source, bound)
@@ -491,11 +491,11 @@ class Interpreter(Program):
     def item(self, owner: object, key: Values) -> Values:
         if not isinstance(owner, Namespace):
             return super().item(owner, key)
-        found = NOTHING
+        values = NOTHING
         for name in key.strings or ():
             held = owner.of
-            found |= self.name(name, held) if isinstance(held, FlowScope) else self.attribute(held, name)
-        return found if found.known else UNKNOWN
+            values |= self.name(name, held) if isinstance(held, FlowScope) else self.attribute(held, name)
+        return values if values.known else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
         match node.value:

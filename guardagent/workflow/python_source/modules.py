@@ -93,7 +93,7 @@ class FileScope(FlowScope):
         package: its package, for relative imports.
         run: interprets some of its statements.
         on_demand: it is interpreted on demand.
-        found: is told each value that is first demanded.
+        on_value: called with each value that is first demanded.
         is_open: code that is not followed can have changed its objects.
     """
 
@@ -101,7 +101,7 @@ class FileScope(FlowScope):
     package: str = ""
     run: Callable[[FileScope, list[ast.stmt]], None] = lambda _scope, _statements: None
     on_demand: bool = False
-    found: Callable[[Values], None] = lambda _values: None
+    on_value: Callable[[Values], None] = lambda _values: None
     is_open: bool = False
     _demanded: set[str] = field(default_factory=set)
     _done: set[int] = field(default_factory=set)
@@ -137,7 +137,7 @@ class FileScope(FlowScope):
             return
         if (self.is_open or name in self._registries) and any(map(_is_collection, _computed(values))):
             self.names[name] = Values(values.known, complete=False, cyclic=values.cyclic)
-        self.found(values)
+        self.on_value(values)
 
     def run_effects(self, names: Iterable[str]) -> None:
         """Interprets the statements that use some names, such as those that it imports."""
@@ -255,7 +255,7 @@ class ProgramFiles:
         self._shared = [module_name.split(".") for module_name in shared]
         self._loaded: dict[Path, FileScope | None] = {}
         self._objects: dict[Path, ModuleObject] = {}
-        self._found: dict[tuple[Path, tuple[str, ...], int], list[Path]] = {}
+        self._found_files: dict[tuple[Path, tuple[str, ...], int], list[Path]] = {}
         self._added: dict[Path, None] = {}
         self._acting: list[ActingFile] | None = None
         self._main: FileScope | None = None
@@ -278,7 +278,7 @@ class ProgramFiles:
             scope.is_open = True
             scope.leave_unfinished()
 
-    def _found_value(self, values: Values) -> None:
+    def _check_value(self, values: Values) -> None:
         """Interprets what imported files do to others, before one of the objects that can change is used."""
         if self._acting is None:
             self._acting = []
@@ -314,7 +314,7 @@ class ProgramFiles:
             for part in parts:
                 if part.strip("./") and (sub_folder := folder / part).is_dir():
                     self._added[sub_folder] = None
-        self._found.clear()
+        self._found_files.clear()
 
     def is_framework(self, name: str) -> bool:
         return name in self.packages
@@ -378,7 +378,7 @@ class ProgramFiles:
             if (tree := self._read(path)) is not None:
                 self._loaded[path] = FileScope(
                     tree, LiveScope({}), {"__name__": exactly(path.stem)}, path, package_of(path), run=self._run,
-                    on_demand=True, found=self._found_value, is_open=self._is_open,
+                    on_demand=True, on_value=self._check_value, is_open=self._is_open,
                 )  # fmt: skip
         return self._loaded[path]
 
@@ -392,14 +392,14 @@ class ProgramFiles:
     def _files(self, parts: list[str], level: int, importing: Path) -> list[Path]:
         """Returns the files and folders of the program that can be a module."""
         key = (importing, tuple(parts), level)
-        if key not in self._found:
+        if key not in self._found_files:
             own_layout = not parts or not self.is_framework(parts[0])  # else it is the framework's own source
             known = not level and any(parts[: len(prefix)] == prefix for prefix in self._shared)
             roots = [] if known else self._roots(key[0].parent, level, own_layout=own_layout)
             files = (_file_in(root, parts) for root in roots)
             own = None if level else importing
-            self._found[key] = [path for path in dict.fromkeys(files) if path is not None and path != own]
-        return self._found[key]
+            self._found_files[key] = [path for path in dict.fromkeys(files) if path is not None and path != own]
+        return self._found_files[key]
 
     def _roots(self, base: Path, level: int, *, own_layout: bool) -> Iterable[Path]:
         if level:

@@ -79,8 +79,8 @@ class Outcomes(Evaluator):
                 return None if inner is None else not inner
             case ast.BoolOp(op=op, values=parts):
                 decisive = isinstance(op, ast.Or)
-                found = [self.truth(part, scope) for part in parts]
-                return decisive if decisive in found else None if None in found else not decisive
+                truths = [self.truth(part, scope) for part in parts]
+                return decisive if decisive in truths else None if None in truths else not decisive
             case ast.Constant(value=value):
                 return bool(value)
         before = self.known_reads
@@ -95,8 +95,8 @@ class Outcomes(Evaluator):
 
     def _agreed(self, values: Values) -> bool | None:
         """Returns the truth of all values; None if they differ or are incomplete."""
-        found = {self.is_true(value) for value in values.known}
-        return found.pop() if values.complete and not values.cyclic and len(found) == 1 else None
+        truths = {self.is_true(value) for value in values.known}
+        return truths.pop() if values.complete and not values.cyclic and len(truths) == 1 else None
 
     def _compare(self, node: ast.Compare, scope: NameScope) -> Values:
         op, right = node.ops[0], node.comparators[0]

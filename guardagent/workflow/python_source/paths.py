@@ -196,8 +196,8 @@ class PathWalker(ABC, Generic[S]):
 
     def _merged(self, before: S, ends: Iterable[S | None], left: int) -> S | None:
         """Joins paths; `left` is the number of early exits before them."""
-        found = [end for end in ends if end is not None]
-        return self.join(before, found, whole=len(self.jumps) == left) if found else None
+        open_ends = [end for end in ends if end is not None]
+        return self.join(before, open_ends, whole=len(self.jumps) == left) if open_ends else None
 
     # Loops.
 

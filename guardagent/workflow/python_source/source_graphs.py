@@ -14,7 +14,7 @@ A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.
 objects, so that `extract` is that of the extractor, and what the source does not determine is noted; `piped` and
 `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; `opened(interpreter, value)`, which returns the
 argument of `extract`; `unwrapped(value)`, which returns the workflow that a value only runs; and
-`arranged(interpreter, found)`, which joins or leaves out parts of workflows.
+`arranged(interpreter, workflows)`, which joins or leaves out parts of workflows.
 
 A few processes read the files of a folder, so that one that takes too long or breaks its process costs no other. Run
 with `-m`, this file is such a process: it reads a path per line from standard input, and answers with a line of JSON.
@@ -63,7 +63,10 @@ def graph_of_source(path: Path, name: str = "") -> Graph:
         value = workflows.named(name)
         if value is None:
             raise UnknownNameError(
-                "workflow", name, [workflow.name for workflow in _found(interpreter, path, workflows)], str(path)
+                "workflow",
+                name,
+                [workflow.name for workflow in _found_workflows(interpreter, path, workflows)],
+                str(path),
             )
         return _graph(interpreter, value, f"{path}:{name}")
     interpreter, results = _read(path)
@@ -110,7 +113,7 @@ def _read(path: Path) -> tuple[Interpreter, list[tuple[FoundWorkflow, Graph | Gu
     interpreter, workflows = _program(path)
     # Functions, which are interpreted with unknown arguments, must not change what the script makes.
     early = {id(workflow.value): _graph_or_error(interpreter, workflow, path) for workflow in workflows.of_script()}
-    workflows_ = _found(interpreter, path, workflows)
+    workflows_ = _found_workflows(interpreter, path, workflows)
     results = [
         (workflow, early.get(id(workflow.value)) or _graph_or_error(interpreter, workflow, path))
         for workflow in workflows_
@@ -149,7 +152,7 @@ def _program(path: Path) -> tuple[Interpreter, ProgramWorkflows]:
     return interpreter, ProgramWorkflows(interpreter, interpreter.run(_parsed(path)))
 
 
-def _found(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
+def _found_workflows(interpreter: Interpreter, path: Path, workflows: ProgramWorkflows) -> list[FoundWorkflow]:
     found_workflows = workflows.all() or workflows.imported()
     if not found_workflows:
         known = ", ".join(framework.FRAMEWORK for _, framework in FRAMEWORKS.load_all() if framework.PACKAGES)
@@ -231,7 +234,7 @@ def graphs_of_folder(folder: Path, *, seconds: float = SECONDS) -> GraphListing:
     # A workflow that a file only imports is listed with the file that defines it.
     kept = [workflow for path, listing in zip(files, graph_listings, strict=True) for workflow in listing.workflows
             if workflow.file == str(path) or _absolute(workflow.file) not in own]  # fmt: skip
-    unread += [one for listing in graph_listings for one in listing.unread]
+    unread += [unread_place for listing in graph_listings for unread_place in listing.unread]
     return GraphListing(
         str(folder),
         tuple(kept),
@@ -393,7 +396,7 @@ def main() -> None:
 
 
 def read(path: Path) -> GraphListing:
-    """Returns the workflows of a file; none is no error, and an error is an unread place."""
+    """Returns the workflows of a file; none is not an error, and an error is an unread place."""
     try:
         return graphs_of_source(path, always_named=True)
     except NoWorkflowError:
@@ -416,7 +419,7 @@ def _answer(graph_listing: GraphListing) -> dict[str, Any]:
         {"name": workflow.name, "file": workflow.file, "line": workflow.line, "graph": workflow.graph.to_dict()}
         for workflow in graph_listing.workflows
     ]
-    return {"workflows": workflows, "unread": [one.to_dict() for one in graph_listing.unread]}
+    return {"workflows": workflows, "unread": [unread_place.to_dict() for unread_place in graph_listing.unread]}
 
 
 if __name__ == "__main__":

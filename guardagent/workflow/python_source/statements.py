@@ -115,7 +115,7 @@ class Statements:
 
     def do_classdef(self, node: ast.ClassDef, scope: FlowScope) -> None:
         scope.names[node.name] = self._program.value(node, scope)
-        body = [one for one in node.body if not isinstance(one, _DECLARATIONS)]
+        body = [statement for statement in node.body if not isinstance(statement, _DECLARATIONS)]
         if any(isinstance(node, ast.Call) for part in body for node in ast.walk(part)):
             with contextlib.suppress(BlockExit):
                 self.run(body, FlowScope(node, scope))
@@ -271,15 +271,21 @@ class Statements:
 
     def _imports_framework(self, node: ast.Try | ast.TryStar) -> bool:
         """Whether a statement only guards against a missing framework, without which there is no workflow."""
-        imports = [one for one in node.body if isinstance(one, ast.ImportFrom) and one.module and not one.level]
+        imports = [
+            statement
+            for statement in node.body
+            if isinstance(statement, ast.ImportFrom) and statement.module and not statement.level
+        ]
         guards = all(
             isinstance(handler.type, ast.Name) and handler.type.id in _IMPORT_ERRORS for handler in node.handlers
         )
         others = (inner for handler in node.handlers for inner in ast.walk(handler))
         return (
             guards
-            and any(self._program.modules.is_framework(str(one.module).partition(".")[0]) for one in imports)
-            and not any(isinstance(one, ast.Import | ast.ImportFrom) for one in others)
+            and any(
+                self._program.modules.is_framework(str(statement.module).partition(".")[0]) for statement in imports
+            )
+            and not any(isinstance(other, ast.Import | ast.ImportFrom) for other in others)
         )
 
     def do_with(self, node: ast.With | ast.AsyncWith, scope: FlowScope) -> None:

@@ -211,7 +211,7 @@ class FunctionCode:
         is_constant = (
             {*results.known, *([None] if self.falls_through else [])} if _are_plain(results.known) else {True, False}
         )
-        if not results.complete or results.cyclic or len(truths := {bool(one) for one in is_constant}) != 1:
+        if not results.complete or results.cyclic or len(truths := {bool(result) for result in is_constant}) != 1:
             return None
         return truths.pop()
 

@@ -503,7 +503,7 @@ class ValueConverter:
             sequence = Sequence(tuple(map(exactly, sequence)))
         if not isinstance(sequence, Sequence):
             shown = self._unknown_element(what, line, sequence)
-            yield UnknownValue(shown.name) if isinstance(sequence, CallResult) else shown  # a list is no element
+            yield UnknownValue(shown.name) if isinstance(sequence, CallResult) else shown  # a list is not an element
             return
         for item in sequence.items:
             parts = [
@@ -511,7 +511,7 @@ class ValueConverter:
                 if isinstance(each, Sequence | Table)
                 else self._named(each, item.label) or self.convert(each, what, line)
                 for each in item.known
-                if each is not None or item.complete  # what the variable held before, which is no element
+                if each is not None or item.complete  # what the variable held before, which is not an element
             ]
             if not item.complete:
                 parts.append(self.unknown_of(item) if item.label else self._unknown_element(what, line))

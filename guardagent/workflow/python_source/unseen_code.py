@@ -73,12 +73,12 @@ class TopLevel:
         return [place for place, node in enumerate(self._statements) if self._reaches(_run_by(node), set(names))]
 
     def _reaches(self, mentioned: set[str], names: set[str]) -> bool:
-        found: set[str] = set()
+        visited: set[str] = set()
         pending = mentioned
         while pending and not pending & names:
-            found |= pending
+            visited |= pending
             inside = [self._inside[name] for name in pending if name in self._inside]
-            pending = set().union(*inside) - found
+            pending = set().union(*inside) - visited
         return bool(pending)
 
     def deciding(self, name: str) -> list[int]:
@@ -133,7 +133,7 @@ def _mentioned(node: ast.AST) -> set[str]:
 
 def _imported(node: ast.stmt) -> set[str]:
     imports = [statement for statement in statements([node]) if isinstance(statement, ast.Import | ast.ImportFrom)]
-    return {name for one in imports for name in bound_names(one)}
+    return {name for statement in imports for name in bound_names(statement)}
 
 
 def _is_simple(node: ast.stmt, imported: set[str]) -> bool:
@@ -220,8 +220,8 @@ class ImportedText:
         """Yields each imported module: the parts of its name, its level, and the names that are bound."""
         for match in _IMPORT.finditer(self.text):
             if match["modules"]:
-                for one in match["modules"].split(","):
-                    name, _, bound = one.strip().partition(" as ")
+                for imported in match["modules"].split(","):
+                    name, _, bound = imported.strip().partition(" as ")
                     yield name.strip().split("."), 0, [bound.strip() or name.strip().partition(".")[0]]
                 continue
             module, level = [part for part in match["module"].split(".") if part], len(match["level"])

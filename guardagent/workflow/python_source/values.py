@@ -474,9 +474,11 @@ def current(values: Values, *, inner: bool = True) -> Values:
         return values
     if not any(isinstance(value, Sequence | Table) and value.origin is not None for value in values.known):
         return values
-    found: list[Any] = []
-    for one in values.known:
-        origin = one.origin if isinstance(one, Sequence | Table) else None
-        known = origin is None or (not inner and any(each is one for each in origin.contents))
-        found += [one] if known or origin is None else origin.contents
-    return values if found == list(values.known) else NOTHING | Values(tuple(found), values.complete, values.cyclic)
+    contents: list[Any] = []
+    for value in values.known:
+        origin = value.origin if isinstance(value, Sequence | Table) else None
+        known = origin is None or (not inner and any(each is value for each in origin.contents))
+        contents += [value] if known or origin is None else origin.contents
+    return (
+        values if contents == list(values.known) else NOTHING | Values(tuple(contents), values.complete, values.cyclic)
+    )

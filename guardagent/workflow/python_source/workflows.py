@@ -1,6 +1,6 @@
 """Finds the workflows of a program: bound to names, run, returned, or passed on.
 
-A workflow stands alone if it is no part of another one of the file. Objects that are bound to names, or that the file
+A workflow stands alone if it is not part of another of the file. Objects that are bound to names, or that the file
 makes when it runs as a script, have known arguments. Then each function that may make a workflow is interpreted with
 unknown ones, which finds workflows that no call reaches; an object from a place that is found already is the same
 workflow once more.
@@ -213,14 +213,14 @@ class ProgramWorkflows:
 
     def _built_by(self, name: str, value: object) -> dict[str, object]:
         """Returns the workflows that a function returns or runs, or that a class stores, returns or runs."""
-        found: dict[str, object] = {}
-        for place, function in self._functions(name, value, found):
+        workflows: dict[str, object] = {}
+        for place, function in self._functions(name, value, workflows):
             before = len(self._interpreter.started)
             returned = self._first(self._results(function))
             started = self._first(self._interpreter.started[before:])
             if (built := returned if returned is not None else started) is not None:
-                found.setdefault(place, built)
-        return found
+                workflows.setdefault(place, built)
+        return workflows
 
     # All.
 
@@ -239,13 +239,19 @@ class ProgramWorkflows:
 
     def imported(self) -> list[FoundWorkflow]:
         """Returns the workflows that the file imports, or that imported functions build."""
-        imported = {name: one for name, one in self._bound().items() if name.partition(".")[0] in self._imported}
+        imported = {
+            name: workflow for name, workflow in self._bound().items() if name.partition(".")[0] in self._imported
+        }
         for name in self._imported & self._scope.names.keys():
             for value in self._scope.names[name].known:
-                imported |= {place: one for place, one in self._of_module(name, value) if place not in imported}
+                imported |= {
+                    place: workflow for place, workflow in self._of_module(name, value) if place not in imported
+                }
                 if not imported:
                     imported |= self._built_by(name, value)
-        places = [FoundWorkflow(name, one, self._site(one), bound=True) for name, one in imported.items()]
+        places = [
+            FoundWorkflow(name, workflow, self._site(workflow), bound=True) for name, workflow in imported.items()
+        ]
         return self._alone(_once(places))
 
     def _of_module(self, name: str, value: object) -> Iterator[tuple[str, object]]:
@@ -271,10 +277,10 @@ class ProgramWorkflows:
     def _unbound(self, *values: Iterable[object]) -> list[FoundWorkflow]:
         """Returns the workflows among some values that this file makes."""
         unbound: dict[int, object] = {}
-        for candidate in (one for several in values for one in several if getattr(one, "executed", True)):
+        for candidate in (value for several in values for value in several if getattr(value, "executed", True)):
             if (workflow := self._workflow_of(candidate)) is not None:
                 unbound.setdefault(id(workflow), workflow)
-        made = [FoundWorkflow("", one, self._site(one)) for one in unbound.values()]
+        made = [FoundWorkflow("", workflow, self._site(workflow)) for workflow in unbound.values()]
         return [found_workflow for found_workflow in made if found_workflow.site[0] == self._file]
 
     def _new(self, found_workflows: list[FoundWorkflow], known: list[FoundWorkflow]) -> list[FoundWorkflow]:
@@ -289,14 +295,14 @@ class ProgramWorkflows:
         values = [workflow.value for workflow in [*known, *found_workflows] if workflow in known or not workflow.loose]
         sites = {self._site(part) for value in values for part in (value, *inside(value))}
         result: list[FoundWorkflow] = []
-        for one in sorted(found_workflows, key=lambda each: each.loose):
-            key = self._likeness.key(one.value)
-            hidden = one.loose and one.site in sites
-            if key in whole or key in parts or hidden or _belongs_to(one, classes):
+        for found_workflow in sorted(found_workflows, key=lambda each: each.loose):
+            key = self._likeness.key(found_workflow.value)
+            hidden = found_workflow.loose and found_workflow.site in sites
+            if key in whole or key in parts or hidden or _belongs_to(found_workflow, classes):
                 continue
-            whole[key] = one
-            sites.add(one.site)
-            result.append(one)
+            whole[key] = found_workflow
+            sites.add(found_workflow.site)
+            result.append(found_workflow)
         return result
 
     def _with_functions(self, known: list[FoundWorkflow]) -> list[FoundWorkflow]:
@@ -375,14 +381,14 @@ class ProgramWorkflows:
 
     def _bound(self) -> dict[str, object]:
         """Returns the workflows that names of the file are bound to, and the attributes of their objects."""
-        found: dict[str, object] = {}
+        bound: dict[str, object] = {}
         for name, values in self._scope.names.items():
             for value in values.known:
                 if (workflow := self._workflow_of(value)) is not None:
-                    found[name] = workflow
+                    bound[name] = workflow
                 elif isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
-                    found |= dict(self._attributes(name, value))
-        return found
+                    bound |= dict(self._attributes(name, value))
+        return bound
 
     def _attributes(self, name: str, owner: ProgramObject) -> Iterator[tuple[str, object]]:
         for attribute, values in owner.attributes.items():
@@ -405,7 +411,7 @@ class ProgramWorkflows:
         return str(getattr(value, "file", "") or self._file), int(getattr(value, "line", 0) or 1)
 
     def _alone(self, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
-        """Leaves out parts of others; of workflows that contain each other, keeps one: usual, run, or the last."""
+        """Drops workflows that are part of another; keeps one of each cycle: usual, run, or the last."""
         parts = {
             id(found_workflow): {id(part) for part in inside(found_workflow.value)}
             for found_workflow in found_workflows
@@ -436,12 +442,22 @@ class ProgramWorkflows:
             for found_workflow in found_workflows
             if not found_workflow.bound
         ]
-        for one in found_workflows:
-            name = one.name if one.bound else one.name or places.function_at(one.site[1])
-            if not one.bound and (not name or bases.count(name) > 1 or name in taken):
-                name = _free(".".join(filter(None, (name, places.variable_at(one.site[1])))), taken)
+        for found_workflow in found_workflows:
+            name = (
+                found_workflow.name
+                if found_workflow.bound
+                else found_workflow.name or places.function_at(found_workflow.site[1])
+            )
+            if not found_workflow.bound and (not name or bases.count(name) > 1 or name in taken):
+                name = _free(".".join(filter(None, (name, places.variable_at(found_workflow.site[1])))), taken)
             taken.add(name)
-            named.append(replace(one, name=name, site=(one.site[0], places.line_of(name, one.site[1]))))
+            named.append(
+                replace(
+                    found_workflow,
+                    name=name,
+                    site=(found_workflow.site[0], places.line_of(name, found_workflow.site[1])),
+                )
+            )
         return sorted(named, key=lambda found_workflow: found_workflow.site[1])
 
 
@@ -558,7 +574,11 @@ def _once(found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
         if before is None or _rank(found_workflow) < _rank(before):
             best[id(found_workflow.value)] = found_workflow
     classes = {id(getattr(best_workflow.value, "made_of", None)) for best_workflow in best.values()}
-    return [one for one in found_workflows if best[id(one.value)] is one and id(one.value) not in classes]
+    return [
+        found_workflow
+        for found_workflow in found_workflows
+        if best[id(found_workflow.value)] is found_workflow and id(found_workflow.value) not in classes
+    ]
 
 
 class _Places:

@@ -177,7 +177,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
         ("call", {**CALL, "args": {"a": {"$object": ["decimal", "NaN"]}}}, "call.args.a", "finite"),
         ("call", {**CALL, "args": {"a": {"$object": ["decimal", "01"]}}}, "call.args.a", "usual form"),
         ("call", {**CALL, "args": {"a": {"$object": ["os", "x"]}}}, "call.args.a", "$object"),
-        ("call", {**CALL, "args": {"a": [{"$object": ["date", "May"]}]}}, "call.args.a[0]", "is no date"),
+        ("call", {**CALL, "args": {"a": [{"$object": ["date", "May"]}]}}, "call.args.a[0]", "is not a date"),
         ("call", {**CALL, "tags": ["a", 1]}, "call.tags[1]", "expected a string"),
         ("call", {**CALL, "messages": ["hi"]}, "call.messages[0]", "expected an object"),
         ("call", {**CALL, "facts": [1]}, "call.facts", "expected an object"),

@@ -283,7 +283,7 @@ class GuardPlugin(BasePlugin):
         return await self._answers.response(run, llm_response, _user_text(callback_context), structured=structured)
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
-        """Withholds an answer that is denied, whoever wrote it; a judged answer does not come word by word."""
+        """Withholds an answer that is denied, whoever wrote it; a judged answer is not streamed."""
         run = self._run(invocation_context)
         if not self._answers.judges(run):
             return None

@@ -83,7 +83,7 @@ class AnswerJudge:
         shown = [response for response in responses if response.id not in waiting and response.name != STRUCTURED]
         if not event.actions.skip_summarization or not shown:
             return None
-        text = "\n".join(answer_text(one.response) for one in shown)
+        text = "\n".join(answer_text(function_response.response) for function_response in shown)
         verdict = await self._denial(run, text, user_text)
         if verdict is None:
             return None

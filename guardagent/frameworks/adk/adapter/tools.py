@@ -65,7 +65,7 @@ def guarded_class(base: Any) -> Any:
     """
     has_function = _has_function(base)
     require_parts(base, "run_async", "_get_declaration", *(FUNCTION_PARTS if has_function else ()))
-    kind = _GuardedFunctionTool if has_function else _GuardedTool
+    kind = _GuardedFunctionTool if has_function else _GuardedBaseTool
     return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, MARK: True})
 
 
@@ -86,7 +86,7 @@ def adapter_of(context: Any) -> AdkAdapter | None:
     return around.adapter if around is not None else None
 
 
-class _GuardedTool(BaseTool):  # a base of its own would change the layout of instances
+class _GuardedBaseTool(BaseTool):  # a base of its own would change the layout of instances
     """Judges a call with the arguments of `run_async`."""
 
     async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:

@@ -198,12 +198,18 @@ class _AdkTraversal:
         whole = Region(empty=True)
         for part in parts:
             whole = sequence(self.assembly, [whole, part])
-            leaving += [replace(one, conditional=True, condition="escalate") for one in whole.exits if one.escalated]
+            leaving += [
+                replace(region_exit, conditional=True, condition="escalate")
+                for region_exit in whole.exits
+                if region_exit.escalated
+            ]
             whole = replace(whole, exits=tuple(_continuing(whole.exits)))
         if limit != 1:
-            self.assembly.connect([replace(one, back=True) for one in whole.exits], whole.entries)
+            self.assembly.connect([replace(region_exit, back=True) for region_exit in whole.exits], whole.entries)
         if limit is not None:
-            leaving += [replace(one, conditional=True, condition=_iteration_limit(limit)) for one in whole.exits]
+            leaving += [
+                replace(region_exit, conditional=True, condition=_iteration_limit(limit)) for region_exit in whole.exits
+            ]
         if not leaving:
             self.assembly.note(f"{agent.name}: the loop has no max_iterations, and nothing in it is seen to escalate")
         return replace(whole, exits=tuple(leaving))
@@ -237,7 +243,7 @@ class _AdkTraversal:
         ]
         self.assembly.connect(back, [RegionEntry(self._llm(member, within)[0]) for member in members])
         if escalates:
-            exits += [replace(one, escalated=True) for one in exits if not one.escalated]
+            exits += [replace(region_exit, escalated=True) for region_exit in exits if not region_exit.escalated]
         return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
 
     def _mark_unseen(self, node: str) -> None:
@@ -361,17 +367,19 @@ class _AdkTraversal:
         for caller, name, region in self._calls:  # grows during the loop
             inner = region()
             self.assembly.connect([RegionExit(caller, f"calls {name}", conditional=True)], inner.entries)
-            self.assembly.connect([replace(one, escalated=False) for one in inner.exits], [RegionEntry(caller)])
+            self.assembly.connect(
+                [replace(region_exit, escalated=False) for region_exit in inner.exits], [RegionEntry(caller)]
+            )
 
 
 def _continuing(exits: Iterable[RegionExit]) -> Iterable[RegionExit]:
     """The exits from which a loop continues, conditional where an escalation could leave it."""
     leaving = {region_exit.node for region_exit in exits if region_exit.escalated}
-    for one in exits:
-        if not one.escalated and one.node in leaving and not one.condition:
-            yield replace(one, conditional=True, condition="no escalation")
-        elif not one.escalated:
-            yield one
+    for region_exit in exits:
+        if not region_exit.escalated and region_exit.node in leaving and not region_exit.condition:
+            yield replace(region_exit, conditional=True, condition="no escalation")
+        elif not region_exit.escalated:
+            yield region_exit
 
 
 def _iteration_limit(limit: int) -> str:

@@ -83,10 +83,10 @@ def agents_held(agent: Any) -> list[Any]:
     values = [*agent.sub_agents, *vars(agent).values(), *(getattr(agent, "__pydantic_private__", None) or {}).values()]
     flat = [each for value in values for each in (value if isinstance(value, list | tuple) else [value])]
     flat += [each for value in values if isinstance(value, dict) for each in value.values()]
-    found = {
+    agents = {
         id(member): member for member in flat if is_a(member, ADK, "BaseAgent") and member is not agent.parent_agent
     }
-    return list(found.values())
+    return list(agents.values())
 
 
 def _widened(
@@ -487,7 +487,7 @@ def _event_routes(code: FunctionCode, output: object) -> list[Any]:
         inner = [
             action.arguments.get("route") if isinstance(action, CallResult) else UNKNOWN for action in actions.known
         ]
-        flat_routes = [each for one in inner for each in _flat_routes(code, one or exactly(None))]
+        flat_routes = [each for inner_route in inner for each in _flat_routes(code, inner_route or exactly(None))]
         return flat_routes if actions.complete else [*flat_routes, UNKNOWN]
     return _flat_routes(code, route or exactly(None))
 

@@ -22,10 +22,10 @@ def workflow_region(traversal: Traversal, workflow: Any, within: tuple[str, ...]
     """The region of a workflow: its nodes and edges."""
     if workflow.graph is None:
         return EMPTY_REGION
-    return _WorkflowGraph(traversal, workflow, within).region()
+    return _AdkWorkflowGraph(traversal, workflow, within).region()
 
 
-class _WorkflowGraph:
+class _AdkWorkflowGraph:
     """One workflow.
 
     Attributes:
@@ -105,10 +105,14 @@ class _WorkflowGraph:
             return ()
         reason = _unmatched(node, {route for edge in outgoing for route in _routes(edge.route)})
         if reason:
-            for one in last:
+            for node_id in last:
                 why = f"{reason}; if no edge matches the route, the branch ends"
-                self.traversal.assembly.mark_unknown(one, EDGES, why)
-        return [] if reason is None else [replace(one, conditional=True, condition=_UNMATCHED) for one in region.exits]
+                self.traversal.assembly.mark_unknown(node_id, EDGES, why)
+        return (
+            []
+            if reason is None
+            else [replace(region_exit, conditional=True, condition=_UNMATCHED) for region_exit in region.exits]
+        )
 
     def _note(self, nodes: Iterable[str], text: str) -> None:
         self.traversal.assembly.note(f"{', '.join(nodes)}: {text}")
@@ -123,7 +127,7 @@ class _WorkflowGraph:
                         self.traversal.assembly.connect(
                             [RegionExit(own, "run_node", conditional=True)], regions[id(other)].entries
                         )
-                        done = [replace(one, conditional=True) for one in regions[id(other)].exits]
+                        done = [replace(region_exit, conditional=True) for region_exit in regions[id(other)].exits]
                         self.traversal.assembly.connect(done, [RegionEntry(own)])
 
 

@@ -211,7 +211,7 @@ class ServerArguments:
         return validate_arguments(self.spec.name, kwargs, self.spec.schema), {}
 
     def edited(self, args: Mapping[str, Any], _: Mapping[str, Any]) -> dict[str, Any]:
-        """As `bind`, for a reviewer's edits."""
+        """Binds the arguments that a reviewer has edited."""
         return self.bind(args)[0]
 
 
@@ -367,7 +367,7 @@ def chat(events: Iterable[Any]) -> list[dict[str, str]]:
 
 def result_ids(events: Iterable[Any]) -> list[str]:
     """Returns the ids of the calls whose results are among the events."""
-    return [one.parent_id for event in events for one in _results(event)]
+    return [result_event.parent_id for event in events for result_event in _results(event)]
 
 
 def text_of(parts: Iterable[Any]) -> str:
@@ -382,8 +382,8 @@ def _messages(event: Any) -> Iterator[dict[str, str]]:
         yield {"role": "user", "content": text_of(event.parts)}
     if isinstance(event, ModelResponse) and event.message is not None:
         yield {"role": "assistant", "content": event.message.content}
-    for one in _results(event):
-        yield {"role": "tool", "content": text_of(one.result.parts)}
+    for result_event in _results(event):
+        yield {"role": "tool", "content": text_of(result_event.result.parts)}
 
 
 def _results(event: Any) -> list[Any]:

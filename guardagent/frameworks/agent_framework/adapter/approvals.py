@@ -87,8 +87,8 @@ def request_content(needed: FunctionApprovalNeeded, context: Any) -> Content:
 def decision_in(content: Any) -> Mapping[str, Any] | None:
     """Returns the guard's request that an approval response answers, with the decision; None for other responses.
 
-    A bare yes names no call, so that it approves nothing: standing approvals of the host say it, too. A yes to a
-    request of the host itself is no answer here; the rules decide on that call as on any other.
+    A plain yes names no call and therefore approves nothing: standing approvals of the host say it, too. A yes to a
+    request of the host itself does not count here; the rules still judge the call.
     """
     more = getattr(content, "additional_properties", None) or {}
     shown, decision = more.get(REQUEST), more.get(ANSWER)

@@ -286,10 +286,10 @@ ATTACHMENT, AGENT = "guardagent_attachment", "guardagent_agent"
 @cache
 def guarded_class(base: Any) -> Any:
     """Returns the class of a chat client with a guard."""
-    if issubclass(base, _GuardedClient):
+    if issubclass(base, _GuardedChatClient):
         return base
     members = {"__module__": base.__module__, "DEFAULT_EXCLUDE": {*base.DEFAULT_EXCLUDE, ATTACHMENT, AGENT}}
-    return type(base)(base.__name__, (_GuardedClient, base), members)
+    return type(base)(base.__name__, (_GuardedChatClient, base), members)
 
 
 def guarded_copy(client: Any, **more: Any) -> Any:
@@ -302,7 +302,7 @@ def guarded_copy(client: Any, **more: Any) -> Any:
     return created
 
 
-class _GuardedClient:
+class _GuardedChatClient:
     """Every tool that a request may call is guarded, and its answer is judged."""
 
     def get_response(

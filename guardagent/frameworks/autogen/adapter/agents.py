@@ -160,7 +160,7 @@ async def _until_ended(
 
 def _require_guarded(parts: Mapping[str, Any]) -> None:
     """Raises InputError if an agent got a workbench or a hand-off during its run."""
-    guards = [guard_of_workbench(one) for one in parts["workbench"]]
+    guards = [guard_of_workbench(workbench) for workbench in parts["workbench"]]
     if None in guards or not all(isinstance(handoff_tool, AutoGenTool) for handoff_tool in parts["handoff_tools"]):
         raise InputError("the agent got a workbench or a hand-off during its run; it is guarded in the next run")
 

@@ -232,7 +232,7 @@ class _GuardedStaticStream(_GuardedStatic, StaticStreamWorkbench):
     """As above, for workbenches whose tools stream their results."""
 
 
-class _GuardedServer(Workbench):
+class _GuardedChangingWorkbench(Workbench):
     """Judges the calls of a workbench whose tools can change, by the schemas that it listed last."""
 
     def __init__(self, workbench: Workbench, owner: AssistantTools, place: str) -> None:
@@ -318,12 +318,12 @@ def guarded_workbench(workbench: Any, owner: AssistantTools, place: str) -> Any:
     for base, kind in ((StaticStreamWorkbench, _GuardedStaticStream), (StaticWorkbench, _GuardedStatic)):
         if isinstance(workbench, base) and not _overrides(type(workbench), base):
             return kind(workbench, owner, place)
-    return _GuardedServer(workbench, owner, place)
+    return _GuardedChangingWorkbench(workbench, owner, place)
 
 
 def guard_of_workbench(workbench: Any) -> AssistantTools | None:
     """Returns the owner of a guarded workbench; None for others."""
-    return workbench.guardagent_owner if isinstance(workbench, _GuardedStatic | _GuardedServer) else None
+    return workbench.guardagent_owner if isinstance(workbench, _GuardedStatic | _GuardedChangingWorkbench) else None
 
 
 def guard_tools_of(workbench: Any) -> None:

@@ -65,7 +65,7 @@ class SpeakerChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class _Message:
+class _LastMessage:
     """The last message; its source is unknown if there are no names."""
 
     sources: tuple[str, ...]
@@ -75,7 +75,7 @@ class _Message:
 class _Thread:
     """The messages so far; not empty once someone has spoken."""
 
-    last: _Message
+    last: _LastMessage
     has_spoken: bool
 
 
@@ -83,12 +83,12 @@ class _SpeakerEvaluator(Outcomes):
     """Evaluates such a function with a known source of the last message."""
 
     def attribute(self, owner: object, name: str) -> Values:
-        if isinstance(owner, _Message):
+        if isinstance(owner, _LastMessage):
             return self._source(owner) if name == "source" else UNKNOWN
         known = super().attribute(owner, name)
         return known if not _can_change(owner, name) else Values(known.known, complete=False)
 
-    def _source(self, message: _Message) -> Values:
+    def _source(self, message: _LastMessage) -> Values:
         self.known_reads += 1
         return Values(message.sources) if message.sources else UNKNOWN
 
@@ -128,7 +128,7 @@ def speaker_choice(function: object, last_speakers: Iterable[str], *, has_spoken
         has_spoken: whether someone in the team has spoken.
     """
     evaluator = _SpeakerEvaluator()
-    thread = _Thread(_Message(tuple(last_speakers)), has_spoken)
+    thread = _Thread(_LastMessage(tuple(last_speakers)), has_spoken)
     choice = _result(evaluator, function, Arguments((exactly(thread),)))
     return _choice(evaluator, choice)
 

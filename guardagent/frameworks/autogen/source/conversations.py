@@ -112,13 +112,13 @@ class GroupSpeakers:
         declared = Arguments((*bound.positional, exactly(last), exactly(self.group)), bound.keywords, bound.open)
         results = evaluator.call(code, declared) if code is not None else Values((), complete=False)
         others = False
-        for one in results.known:
-            if isinstance(one, str) and str(one).lower() in _METHODS:
-                yield from self._by_method(str(one).lower(), last)
-            elif place := [place for place, agent in enumerate(self.agents) if agent is one]:
+        for choice in results.known:
+            if isinstance(choice, str) and str(choice).lower() in _METHODS:
+                yield from self._by_method(str(choice).lower(), last)
+            elif place := [place for place, agent in enumerate(self.agents) if agent is choice]:
                 yield NextSpeaker(place[0], _BY_FUNCTION)
             else:
-                others |= one is not None
+                others |= choice is not None
         if others or not results.complete:
             name = getattr(function, "__name__", "the function")
             self.unknown[f"the choice of {name!r} is unknown; it is assumed to be any agent"] = None
@@ -323,7 +323,7 @@ class ChatRegions:
         """Adds the chats that an agent holds before it answers, with edges from and to the agent."""
         whole = self.conversation(nested)
         (mine,) = self.agent(agent).entries
-        self.assembly.connect([one for one in whole.exits if one.node != mine.node], [mine])
+        self.assembly.connect([region_exit for region_exit in whole.exits if region_exit.node != mine.node], [mine])
         return whole
 
     def conversation(self, several: ChatSequence) -> Region:
@@ -332,7 +332,11 @@ class ChatRegions:
         for chat in several.chats:
             region = self._chat(chat, several)
             begins = {entry.node for entry in region.entries}  # a person who ended a chat starts the next one
-            leaves = [one for one in whole.exits if one.condition != _PERSON or one.node not in begins]
+            leaves = [
+                region_exit
+                for region_exit in whole.exits
+                if region_exit.condition != _PERSON or region_exit.node not in begins
+            ]
             self.assembly.connect(leaves, region.entries)
             nodes = whole.nodes | region.nodes
             whole = Region(region.entries if whole.empty else whole.entries, region.exits, nodes)
@@ -349,7 +353,7 @@ class ChatRegions:
             for recipient in self._known(chat.recipient, "recipient", around)
         ]
         entries = dict.fromkeys(entry for region in regions for entry in region.entries)
-        exits = dict.fromkeys(one for region in regions for one in region.exits)
+        exits = dict.fromkeys(region_exit for region in regions for region_exit in region.exits)
         return Region(tuple(entries), tuple(exits), frozenset[str]().union(*(region.nodes for region in regions)))
 
     @staticmethod
@@ -367,17 +371,17 @@ class ChatRegions:
         starts, answers = ChatParticipant(sender), ChatParticipant(recipient)
         goes_on = limit != 1 and not starts.never_replies
         if goes_on:
-            self.assembly.connect([replace(one, back=True) for one in second.exits], first.entries)
-        exits = [_exit(one, _LIMIT) for one in second.exits if limit is not None]
+            self.assembly.connect([replace(region_exit, back=True) for region_exit in second.exits], first.entries)
+        exits = [_exit(region_exit, _LIMIT) for region_exit in second.exits if limit is not None]
         if not goes_on or not starts.asks:
-            exits += [_exit(one, _ENDS) for one in second.exits]
+            exits += [_exit(region_exit, _ENDS) for region_exit in second.exits]
         else:
-            exits += [_exit(one, _PERSON) for one in first.exits]
+            exits += [_exit(region_exit, _PERSON) for region_exit in first.exits]
         if goes_on and answers.ends_chats:
             region, why = (second, _PERSON) if answers.asks else (first, _ENDS)
-            exits += [_exit(one, why) for one in region.exits]
+            exits += [_exit(region_exit, why) for region_exit in region.exits]
             if limit is not None and not answers.asks:  # without an answer, the sender takes its next turn
-                self.assembly.connect([replace(one, back=True) for one in first.exits], first.entries)
+                self.assembly.connect([replace(region_exit, back=True) for region_exit in first.exits], first.entries)
         elif goes_on:
             self.assembly.mark(next(iter(first.entries)).node, may_stop=True)
         return Region(first.entries, tuple(dict.fromkeys(exits)), first.nodes | second.nodes)

@@ -415,13 +415,13 @@ def refuse_provider_tools(llm: Any, unguarded: Collection[str]) -> None:
 
 def _names(llm: Any) -> Iterator[str]:
     """Yields the types of a model's own tools, and the request parameters that add some."""
-    yield from (str(one) for one in getattr(llm, "builtin_tools", None) or ())
+    yield from (str(builtin_tool) for builtin_tool in getattr(llm, "builtin_tools", None) or ())
     params = getattr(llm, "additional_params", None)
     params = params if isinstance(params, Mapping) else {}
     body = params.get("extra_body")
-    for one in (params, body if isinstance(body, Mapping) else {}):
-        yield from (name for name in _PARAMETERS if one.get(name))
-        for tool in one.get("tools") or ():
+    for parameters in (params, body if isinstance(body, Mapping) else {}):
+        yield from (name for name in _PARAMETERS if parameters.get(name))
+        for tool in parameters.get("tools") or ():
             yield str(tool.get("type") or tool.get("name")) if isinstance(tool, Mapping) else str(tool)
 
 
@@ -509,7 +509,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
 
     def guarded_tools(self, tools: Iterable[Any]) -> list[Any]:
         own = [self._bare(tool) for tool in tools if not isinstance(tool, DeferredToolResultReader)]
-        read = [self._read(one) for one in own]
+        read = [self._read(tool) for tool in own]
         unread = self._unaccepted(zip(own, read, strict=True))
         made = [
             guarded_tool(tool, arguments, self, unread=arguments.spec.name in unread)

@@ -89,7 +89,9 @@ def _ends(triggers: Triggers, part: MethodRegion) -> list[RegionExit]:
     completes = triggers.continues(method.name, method.name)
     if not method.router:
         waited_for = any(edge.source == method.name for edge in triggers.edges)
-        vain = [replace(one, condition="the other awaited event does not happen", conditional=True) for one in exits]
+        vain = [
+            replace(leave, condition="the other awaited event does not happen", conditional=True) for leave in exits
+        ]
         return [] if completes else vain if waited_for else list(exits)
     labels = [label for label in method.labels if not completes and not triggers.continues(method.name, label)]
     ends = [_labelled(leave, label) for label in labels for leave in exits]

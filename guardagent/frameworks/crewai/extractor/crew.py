@@ -347,7 +347,7 @@ def _known(context: Any) -> list[Any]:
 def _guardrails(task: Any) -> str:
     """The guardrails of a task, as text; the task repeats if one fails."""
     guardrails = [field(task, "guardrail"), field(task, "guardrails")]
-    flat = [one for some in guardrails for one in (some if isinstance(some, list | tuple) else [some])]
+    flat = [guardrail for some in guardrails for guardrail in (some if isinstance(some, list | tuple) else [some])]
     labels = [
         guardrail if isinstance(guardrail, str) else source_text(guardrail)
         for guardrail in flat

@@ -40,12 +40,12 @@ def action_steps(action: Any) -> BodySteps:
     for number, action_part in enumerate(_flat(action)):
         if (step := _action_step(action_part)) is not None:
             key: Key = ("declared", number)
-            steps.found[key] = step
+            steps.by_key[key] = step
             steps.links.add((before, key))
             before = key
     steps.ends = {before}
     if getattr(action, "call", "") == "each" and before != BEGIN:  # for no item, one, or many
-        steps.links.add((before, ("declared", 0) if ("declared", 0) in steps.found else before))
+        steps.links.add((before, ("declared", 0) if ("declared", 0) in steps.by_key else before))
         steps.ends.add(BEGIN)
     return steps
 
@@ -218,12 +218,12 @@ class FlowMethod:
         rest = steps.without(lambda step: step.kind == "model" or (step.kind == "agent" and not self._tools(step)))
         if rest.kinds <= {"person"}:
             kind: NodeKind = (
-                "human" if rest.found or self.has_feedback else self._kind_without_steps(calls_model=calls_model)
+                "human" if rest.by_key or self.has_feedback else self._kind_without_steps(calls_model=calls_model)
             )
             return self._single_node(node, kind, asks=_asks(rest))
         if rest.kinds <= {"tool", "agent"}:
             return self._with_tools(node, rest)
-        if all(step.kind == "crew" and step.target is OPEN for step in rest.found.values()):
+        if all(step.kind == "crew" and step.target is OPEN for step in rest.by_key.values()):
             why = mark(f"the crew that {self.name!r} runs is unknown; verify it separately")
             return self._single_node(node, "subgraph", widened=why, tools_unknown=why)
         return self._with_steps(node, rest)
@@ -253,7 +253,7 @@ class FlowMethod:
     def _with_tools(self, node: str, steps: BodySteps) -> Region:
         """A method that calls tools, itself or by agents, perhaps followed by human feedback."""
         tools = CrewTools()
-        for step in steps.found.values():
+        for step in steps.by_key.values():
             tools |= self._tools(step)
         certain = steps.is_straight and steps.kinds == {"tool"}
         region = self._single_node(
@@ -278,7 +278,7 @@ class FlowMethod:
 
     def _with_steps(self, node: str, steps: BodySteps) -> Region:
         """A method whose body runs crews or flows, or mixes questions with other steps: each step has its own nodes."""
-        regions = {key: self._step(step) for key, step in steps.found.items()}
+        regions = {key: self._step(step) for key, step in steps.by_key.items()}
         steps = steps.without(lambda step: regions[_key_of(steps, step)].empty)
         last = self.definition.router or self.has_feedback
         kind: NodeKind = "human" if self.has_feedback else "router" if self.definition.router else "subgraph"
@@ -359,12 +359,12 @@ def _first_steps(steps: BodySteps) -> list[Key]:
 
 
 def _key_of(steps: BodySteps, step: BodyStep) -> Key:
-    return next(key for key, known_step in steps.found.items() if known_step is step)
+    return next(key for key, known_step in steps.by_key.items() if known_step is step)
 
 
 def _asks(steps: BodySteps) -> str | None:
     """`always` or `sometimes`, as a body asks a person; None without steps."""
-    if not steps.found:
+    if not steps.by_key:
         return None
     return "always" if steps.always("person") else "sometimes"
 

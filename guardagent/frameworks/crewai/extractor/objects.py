@@ -232,14 +232,14 @@ def _field_value(value: Any) -> Any:
         return value if value.is_function else OPEN
     if isinstance(value, Alternatives):
         return OPEN
-    return [_field_value(one) for one in value] if isinstance(value, list) else value
+    return [_field_value(item) for item in value] if isinstance(value, list) else value
 
 
 def options(target: Any, name: str) -> list[Any]:
     """The possible objects in a field, or None; OPEN stands for unknown ones."""
     if not isinstance(target, CallResult):
         attribute = getattr(target, name, None)
-        several = [_field_value(one) for one in flattened([attribute])]
+        several = [_field_value(value) for value in flattened([attribute])]
     else:
         values = target.arguments.get(name) or exactly(field(target, name))
         several = [*values.known, *([] if values.complete and not values.cyclic else [OPEN])]
@@ -449,14 +449,14 @@ class BodySteps:
     """The steps of a body.
 
     Attributes:
-        found: the steps by key.
+        by_key: the steps.
         links: pairs of a step and a direct successor; BEGIN precedes the first steps.
         parallel: the links that are taken together with others.
         ends: the steps after which the body can end; BEGIN if it can do nothing.
         known: the code could be read.
     """
 
-    found: dict[Key, BodyStep] = dataclasses.field(default_factory=dict)
+    by_key: dict[Key, BodyStep] = dataclasses.field(default_factory=dict)
     links: set[tuple[Key, Key]] = dataclasses.field(default_factory=set)
     parallel: set[tuple[Key, Key]] = dataclasses.field(default_factory=set)
     ends: set[Key] = dataclasses.field(default_factory=set)
@@ -464,8 +464,8 @@ class BodySteps:
 
     def without(self, drop: Callable[[BodyStep], bool]) -> BodySteps:
         """The steps without some of them, with their predecessors linked to their successors."""
-        remaining = BodySteps(dict(self.found), set(self.links), set(self.parallel), set(self.ends), self.known)
-        for key in [key for key, step in self.found.items() if drop(step)]:
+        remaining = BodySteps(dict(self.by_key), set(self.links), set(self.parallel), set(self.ends), self.known)
+        for key in [key for key, step in self.by_key.items() if drop(step)]:
             before = {link for link, other in remaining.links if other == key} - {key}
             after = {other for link, other in remaining.links if link == key} - {key}
             remaining.links = {link for link in remaining.links if key not in link}
@@ -474,23 +474,23 @@ class BodySteps:
             remaining.parallel |= {link for link in through if {(link[0], key), (key, link[1])} & remaining.parallel}
             remaining.ends |= before if key in remaining.ends else set()
             remaining.ends.discard(key)
-            del remaining.found[key]
+            del remaining.by_key[key]
         return remaining
 
     @property
     def ordered_links(self) -> list[tuple[Key, Key]]:
         """The links in code order."""
-        places = {key: place for place, key in enumerate((BEGIN, *self.found))}
+        places = {key: place for place, key in enumerate((BEGIN, *self.by_key))}
         return sorted(self.links, key=lambda link: (places[link[0]], places[link[1]]))
 
     @property
     def last(self) -> list[Key]:
         """The steps after which the body can end."""
-        return [key for key in self.found if key in self.ends]
+        return [key for key in self.by_key if key in self.ends]
 
     @property
     def kinds(self) -> set[StepKind]:
-        return {step.kind for step in self.found.values()}
+        return {step.kind for step in self.by_key.values()}
 
     def always(self, kind: StepKind) -> bool:
         """Whether every path through the body has a step of a kind."""
@@ -500,7 +500,7 @@ class BodySteps:
             if here in self.ends:
                 return False
             for link, other in self.links:
-                if link == here and other not in seen and self.found[other].kind != kind:
+                if link == here and other not in seen and self.by_key[other].kind != kind:
                     seen.add(other)
                     pending.append(other)
         return True
@@ -508,7 +508,7 @@ class BodySteps:
     @property
     def is_straight(self) -> bool:
         """Whether it is exactly one step, always taken once."""
-        return len(self.found) == 1 and self.links == {(BEGIN, next(iter(self.found)))} and BEGIN not in self.ends
+        return len(self.by_key) == 1 and self.links == {(BEGIN, next(iter(self.by_key)))} and BEGIN not in self.ends
 
 
 def steps_of(reader: CrewReader, function: FunctionType | ReadableFunction, owner: object) -> BodySteps:
@@ -543,7 +543,7 @@ class _BodyWalk(PathWalker[_Front]):
 
     def into(self, function: Function, arguments: Arguments, front: _Front) -> _Front | None:
         """Walks through a called function."""
-        if function.tree in self._inside or len(self._inside) >= MOST_CALLS or len(self.steps.found) > MOST_STEPS:
+        if function.tree in self._inside or len(self._inside) >= MOST_CALLS or len(self.steps.by_key) > MOST_STEPS:
             return front
         self._inside.append(function.tree)
         ends = self.function(function.tree, self.reader.body_scope(function, arguments), front)
@@ -636,7 +636,7 @@ class _BodyWalk(PathWalker[_Front]):
         return after
 
     def _step(self, key: Key, step: BodyStep, front: _Front, *, again: bool = False) -> _Front:
-        self.steps.found.setdefault(key, step)
+        self.steps.by_key.setdefault(key, step)
         self.steps.links |= {(before, key) for before in front}
         if again:
             self.steps.links.add((key, key))

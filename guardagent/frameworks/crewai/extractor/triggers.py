@@ -219,14 +219,14 @@ class Triggers:
     @cached_property
     def _reachable(self) -> dict[str, set[str]]:
         """The methods reachable from each method, itself included."""
-        found = {name: {name} for name in self.methods}
+        reachable = {name: {name} for name in self.methods}
         grown = True
         while grown:
-            before = sum(map(len, found.values()))
+            before = sum(map(len, reachable.values()))
             for edge in self.edges:
-                found[edge.source] |= found[edge.target]
-            grown = sum(map(len, found.values())) > before
-        return found
+                reachable[edge.source] |= reachable[edge.target]
+            grown = sum(map(len, reachable.values())) > before
+        return reachable
 
     # A listener for any of several events runs once for them.
 
@@ -247,7 +247,7 @@ class Triggers:
                 if None in [w.label for w in pair] and self._compatible(*pair)
             ]
             if several:
-                merged_listeners[name] = sorted({one.source for pair in several for one in pair})
+                merged_listeners[name] = sorted({edge.source for pair in several for edge in pair})
         return merged_listeners
 
     @cached_property

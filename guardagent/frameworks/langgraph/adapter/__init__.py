@@ -106,7 +106,7 @@ class GuardMiddleware(AgentMiddleware):
         return response if verdict is None else without_answer(response, verdict)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """As `wrap_model_call`."""
+        """Judges the answer of a model that is called in a coroutine."""
         self._calls.attach(request.tools)
         response = await handler(self._answers.without_streaming(request))
         verdict = await self._answers.adenial(self._answers.of_model(request, response))
@@ -122,7 +122,7 @@ class GuardMiddleware(AgentMiddleware):
         return self._calls.wrap(request, handler)
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """As `wrap_tool_call`, for `ToolNode(awrap_tool_call=...)`."""
+        """Judges a call that runs in a coroutine, for `ToolNode(awrap_tool_call=...)`."""
         return await self._calls.awrap(request, handler)
 
 

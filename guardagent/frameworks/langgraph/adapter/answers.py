@@ -88,7 +88,7 @@ class Answers:
 
     def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
         if verdict.label:
-            self._passed.put((answer.conversation, _digest(withheld(verdict))))  # the guard's own text is no answer
+            self._passed.put((answer.conversation, _digest(withheld(verdict))))  # the guard's own text is not an answer
             return verdict
         for part in (*answer.parts, *answer.copies):
             self._passed.put((answer.conversation, _digest(part)))

@@ -117,13 +117,13 @@ class GuardedCalls(HostAdapter[HostScope]):
                 return proposal.end(response)
             verdict = self._answers.denial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
-        except Exception as error:  # noqa: BLE001 - sorted there
+        except Exception as error:  # noqa: BLE001 - classified in `_message_for`
             return _message_for(error, proposal)
         finally:
             task.running.discard(key)
 
     async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """As `wrap`, of a coroutine function."""
+        """Judges a call and runs it in a coroutine."""
         proposal = self._propose(request)
         task, key = proposal.task, proposal.key
         while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop

@@ -1,9 +1,9 @@
 """The host's tasks and conversations, the state of a guard, and messages and tool results as rules read them.
 
-A task runs one or more calls, and restarts from the beginning after an interrupt. LangGraph hands answers of people to
-the `interrupt()` calls of a task in the order in which these come. Calls of one task run side by side, in no fixed
-order. So each run of a task takes all answers to the guard's questions before anything else, and a call gets the one
-that names it: an answer holds the digest of what was shown.
+A task runs one or more calls, and restarts from the beginning after an interrupt. LangGraph passes human answers to the
+`interrupt()` calls of a task in call order. Calls of one task run side by side, in no fixed order, so that order says
+nothing about which call an answer belongs to. So each run of a task takes all answers to the guard's questions before
+anything else, and a call gets the one that names it: an answer holds the digest of what was shown.
 
 All attachments of one guard share its state, since a web service may build its agent for each request.
 """
@@ -422,7 +422,9 @@ def answer_message(response: Any, call_id: str) -> Any:
             None,
         )
     if isinstance(response, list):
-        answer_messages = [answer_message(one, call_id) for one in response if isinstance(one, ToolMessage | Command)]
+        answer_messages = [
+            answer_message(part, call_id) for part in response if isinstance(part, ToolMessage | Command)
+        ]
         return next(
             (
                 answer_message
@@ -455,8 +457,8 @@ class Chat(Sequence[Mapping[str, Any]]):
         return len(self.messages)
 
     def __getitem__(self, at: Any) -> Any:
-        message = self.messages[at]
-        return [_chat(one) for one in message] if isinstance(at, slice) else _chat(message)
+        selected = self.messages[at]
+        return [_chat(message) for message in selected] if isinstance(at, slice) else _chat(selected)
 
 
 _ROLES = {"human": "user", "ai": "assistant"}

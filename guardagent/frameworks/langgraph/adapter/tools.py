@@ -321,7 +321,7 @@ def _judged_run(shape: ToolSignature, proposal: ToolCallProposal) -> Callable[..
 
 
 def _judged_arun(shape: ToolSignature, proposal: ToolCallProposal) -> Callable[..., Any]:
-    """As `_judged_run`, for the tool's `_arun`."""
+    """Returns the tool's `_arun` with a judgment of the call."""
     work = shape.tool._arun  # noqa: SLF001 - the host's seam
 
     async def arun(*args: Any, **kwargs: Any) -> Any:

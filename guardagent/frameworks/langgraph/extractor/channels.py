@@ -277,9 +277,9 @@ class EntrypointSteps:
         last = {last_step for point in flow.exits for last_step in point.last}
         self._active.pop()
         leaves: dict[Port, None] = {}
-        for one in sorted(last, key=lambda step: order[step]):
-            kind = self._kind(flow, one)
-            for way in [begin] if one is None else steps[one].exits:
+        for last_step in sorted(last, key=lambda step: order[step]):
+            kind = self._kind(flow, last_step)
+            for way in [begin] if last_step is None else steps[last_step].exits:
                 leaves[Port(way.node, joined(way.kind, kind), way.condition)] = None
         return Fragment([begin], list(leaves))
 

@@ -47,7 +47,10 @@ class NodeBody(FunctionSummary):
     @cached_property
     def _targets(self) -> _CommandTargets:
         targets = _CommandTargets()
-        for value in (*self.constructed, *(one for one in flat(self.return_values) if _is(one, "Command"))):
+        for value in (
+            *self.constructed,
+            *(returned for returned in flat(self.return_values) if _is(returned, "Command")),
+        ):
             targets.add_command(value)
         targets.add_sends(flat(self.return_values))
         for value in self.named:

@@ -98,16 +98,16 @@ class CallRecords(ABC):
         """
         known = self.allowed(conversation).get(call_id)
         if known is None:
-            found = self._found(conversation, call_id)
+            recorded = self._recorded_call(conversation, call_id)
         elif known.call is None:
             return  # the guard's server knows it, and has recorded its result
         else:
-            found = known.call.tool, known.args
-        if found is None:
+            recorded = known.call.tool, known.args
+        if recorded is None:
             raise UnknownCallError(
                 f"the messages show the call {call_id!r} of {name!r}, which this guard never allowed"
             )
-        tool, judged = found
+        tool, judged = recorded
         if tool not in (name, self.guard.names.resolve(name)) or judged != sorted_json(args):
             raise InputError(
                 f"the messages show the call {call_id!r} of {name!r} with other arguments than the judged ones"
@@ -150,7 +150,7 @@ class CallRecords(ABC):
         """Judges a call, and marks it as started."""
 
     @abstractmethod
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         """Returns the tool and the arguments, as text, of a call of another process; None if they are unknown."""
 
     @abstractmethod
@@ -178,7 +178,7 @@ class LocalRecords(CallRecords):
     async def _judged(self, call: HostCall) -> JudgedCall:
         return await adrive(self.guard.lifecycle.judge(call))
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:
         session_call = self.guard.claimed_calls.session(conversation).claimed(call_id)
         return (
             None
@@ -205,7 +205,7 @@ class OtherRecords(CallRecords):
                 return unchecked_verdict(str(error), checked_by="policy"), judged
         return verdict, judged
 
-    def _found(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
+    def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:  # noqa: ARG002 - one interface
         return None
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:

@@ -262,7 +262,7 @@ class _Workflows:
             return False
         region = self.region(inner, within)
         self.assembly.connect([RegionExit(node, condition, conditional=True)], region.entries)
-        self.assembly.connect([replace(one, back=True) for one in region.exits], [RegionEntry(node)])
+        self.assembly.connect([replace(region_exit, back=True) for region_exit in region.exits], [RegionEntry(node)])
         return True
 
     # Steps.

@@ -105,10 +105,10 @@ class Catalogue:
 
     def visible(self, tools: list[Any]) -> list[Any]:
         """Returns the parts of a server's list that a model may read: the accepted ones."""
-        found = [
+        shown_tools = [
             _shown(tool, spec, self._guard.accepted.known(spec.name)) for tool in tools if (spec := declared(tool))
         ]
-        return [shown_tool for shown_tool in found if shown_tool is not None]
+        return [shown_tool for shown_tool in shown_tools if shown_tool is not None]
 
     def call(self, tool: str, args: Mapping[str, Any], conversation: str | None) -> HostCall:
         """Returns a tool call with validated arguments and the defaults of the schema; its edits are validated, too.

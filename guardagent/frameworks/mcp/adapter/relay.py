@@ -510,15 +510,15 @@ class Relay:
             return None
         if not isinstance(wanted, Mapping) or not all(isinstance(request, Mapping) for request in wanted.values()):
             return "the server asks for input in no known form"
-        for name, one in wanted.items():
-            method = one.get("method")
+        for name, request in wanted.items():
+            method = request.get("method")
             try:
-                calls.require_known_kind({**one, "method": method, "id": name})
+                calls.require_known_kind({**request, "method": method, "id": name})
             except InputError as error:
                 return f"the server asks for input in no known form: {error}"
             if method not in calls.OF_SERVER:
                 continue
-            call = calls.server_event(method, params_of(one), self._conversation)
+            call = calls.server_event(method, params_of(request), self._conversation)
             verdict = await self._guard.abefore(call)
             if verdict.label:
                 return f"the server asks for {method}: {self._denial_message(verdict)}"

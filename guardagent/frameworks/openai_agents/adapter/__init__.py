@@ -85,7 +85,7 @@ class GuardedToolUseBehavior:
         if self._before == "stop_on_first_tool" and created and created[0] is results[0]:
             return ToolsToFinalOutputResult(is_final_output=True, final_output=created[0].output)
         names = self._before.get("stop_at_tool_names", []) if isinstance(self._before, dict) else []
-        stops = [one for one in created if one.tool.name in names or one.tool.qualified_name in names]
+        stops = [result for result in created if result.tool.name in names or result.tool.qualified_name in names]
         return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
 
 
@@ -153,7 +153,7 @@ def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
             ToolSpec(function_tool.qualified_name, function_tool.params_json_schema, function_tool.description)
             for function_tool in own.values()
         ]
-    specs = [declared(one.model_dump(by_alias=True, exclude_none=True)) for one in raw]
+    specs = [declared(tool.model_dump(by_alias=True, exclude_none=True)) for tool in raw]
     names = {name: function_tool.qualified_name for name, function_tool in own.items()}
     return [replace(spec, name=names.get(spec.name, spec.name)) for spec in specs if spec is not None]
 
@@ -312,7 +312,7 @@ def _guarded_class(base: type, adapter: OpenAIAdapter) -> type:
 
 
 class GuardedRunner(Runner):
-    """As `Runner`, with its arguments: `conversation_id`, or the session's id, names the conversation."""
+    """Runs guarded agents like `Runner`; `conversation_id` or the session's id names the conversation."""
 
     @classmethod
     async def run(cls, starting_agent: Any, input: Any, **options: Any) -> Any:  # noqa: A002 - as Runner names it
@@ -340,9 +340,9 @@ async def _held(result: Any, events: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
     A run that was cancelled has no answer, so that its text was not judged, and is withheld.
     """
-    found = [event async for event in events]
+    all_events = [event async for event in events]
     cancelled = result.final_output is None and not result.interruptions
-    for event in found:
+    for event in all_events:
         if not (cancelled and _may_have_text(event)):
             yield event
 

@@ -53,7 +53,7 @@ class ToolBody(Protocol):
         """
 
     def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """As `bind`, of arguments by the names that rules know."""
+        """Binds arguments that have the names that rules know."""
 
     async def execute(self, context: Any, named: Mapping[str, Any]) -> Any:
         """Runs the tool with arguments that `bind` has returned."""

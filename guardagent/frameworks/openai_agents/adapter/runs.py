@@ -268,7 +268,7 @@ def text_of(content: Any) -> str:
 def result_ids(items: Iterable[Any]) -> list[str]:
     """The ids of the calls whose results are among the items."""
     results = [item for item in items if isinstance(item, Mapping) and item.get("type") == "function_call_output"]
-    return [str(one.get("call_id")) for one in results]
+    return [str(item.get("call_id")) for item in results]
 
 
 def texts_of(output: Iterable[Any]) -> list[str]:

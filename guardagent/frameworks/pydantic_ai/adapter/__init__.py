@@ -313,9 +313,9 @@ class PydanticAttachment(HostAdapter[PydanticScope]):
     def _refuse_durable(self, capability: Any) -> None:
         durable: list[Any] = []
         capability.apply(durable.append)
-        for one in durable:
-            if is_durable(one):
-                raise InputError(_DURABLE.format(type(one).__name__))
+        for part in durable:
+            if is_durable(part):
+                raise InputError(_DURABLE.format(type(part).__name__))
 
     # --- a run
 

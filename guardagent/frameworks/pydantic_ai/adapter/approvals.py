@@ -292,7 +292,7 @@ def _forgotten(part: Any, text: str) -> Any:
 
 
 def _key(text: str) -> str:
-    """Returns a text in the form in which equal answers are equal: a model and the JSON that it was read from."""
+    """Normalizes a text so that equal answers compare equal: a model and the JSON that it was read from."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except ValueError:

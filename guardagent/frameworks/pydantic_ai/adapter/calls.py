@@ -107,7 +107,7 @@ class PydanticArguments:
         return copied_values(named)
 
     def rebind(self, shown: Mapping[str, Any]) -> dict[str, Any]:
-        """As `bind`, of arguments as rules read them, which a reviewer has edited.
+        """Binds arguments that a reviewer has edited, in the form that rules read.
 
         Raises:
             InputError: they do not fit the tool.
@@ -131,7 +131,7 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
     """Returns the parameters of a function that the model fills in."""
     try:
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-    except Exception:  # noqa: BLE001 - an annotation may name what is not there at run time
+    except Exception:  # noqa: BLE001 - an annotation may refer to a name that does not exist at run time
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):

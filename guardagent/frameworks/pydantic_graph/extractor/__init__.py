@@ -169,7 +169,9 @@ class _Graphs:
                 continue
             region = self.region(graph, (*within, node, *([name] if len(step.graphs) > 1 else [])))
             self.assembly.connect([RegionExit(node, conditional=True)], region.entries)
-            self.assembly.connect([replace(one, back=True) for one in region.exits], [RegionEntry(node)])
+            self.assembly.connect(
+                [replace(region_exit, back=True) for region_exit in region.exits], [RegionEntry(node)]
+            )
             runs = True
         return runs and any(way.kind == "direct" for way in member.edges)
 
@@ -204,12 +206,12 @@ class _Graphs:
         listed = Evaluator().elements(tools) if tools is not None else Values()
         shown = [_shown(step, value) for value in listed.known]
         named = [tool for tool in shown if isinstance(tool, FunctionType | ReadableFunction) or is_a(tool, AI, "Tool")]
-        for one in named:
-            function = one.function if is_a(one, AI, "Tool") else one
+        for tool in named:
+            function = tool.function if is_a(tool, AI, "Tool") else tool
             step.add_tool(
-                function.__name__ if one is function else str(one.name),
+                function.__name__ if tool is function else str(tool.name),
                 [function],
-                MethodCall(one, "run", unconditional=False),
+                MethodCall(tool, "run", unconditional=False),
             )
         if created.arguments.get("toolsets") is not None or not listed.complete or len(named) < len(listed.known):
             step.add_unknown("agent")

@@ -143,7 +143,9 @@ def _settle_agent(stub: ObjectStub) -> None:
     if stub.attributes["result_type"].known != (None,):
         stub.attributes["output_type"] = stub.attributes["result_type"]
     outputs = stub.attributes["output_type"]
-    kept = tuple(object if isinstance(output, Alias) else output for output in outputs.known)  # `A | B` is no function
+    kept = tuple(
+        object if isinstance(output, Alias) else output for output in outputs.known
+    )  # `A | B` is not a function
     stub.attributes["output_type"] = Values(kept, outputs.complete)
     own = make(
         stub.interpreter, FUNCTION_TOOLSET, Arguments((), {"tools": _sequence(_listed(passed["tools"]))}), stub.line
@@ -212,7 +214,7 @@ def _tool(field: str) -> Method:
 
 def _holders(owner: ObjectStub, field: str) -> list[ObjectStub]:
     held = [owner] if not field else owner.attributes.get(field, NOTHING).known
-    return [one for one in held if isinstance(one, ObjectStub)]
+    return [value for value in held if isinstance(value, ObjectStub)]
 
 
 def _tools(owner: ObjectStub, functions: Values, options: Arguments, line: int) -> Values:
@@ -263,11 +265,11 @@ def _settle_tool(stub: ObjectStub) -> None:
         stub.attributes["name"] = Values(tuple(names), bool(names))
 
 
-def function_name(interpreter: Program, one: object) -> str:
+def function_name(interpreter: Program, function: object) -> str:
     """The name of a function of the program, or of one that is imported; else empty."""
-    if isinstance(one, Function | PartialFunction):
-        return defined_name(interpreter, one)
-    return one.name if isinstance(one, Attribute) else path_of(one).rpartition(".")[2]
+    if isinstance(function, Function | PartialFunction):
+        return defined_name(interpreter, function)
+    return function.name if isinstance(function, Attribute) else path_of(function).rpartition(".")[2]
 
 
 def _settle_toolset(stub: ObjectStub) -> None:

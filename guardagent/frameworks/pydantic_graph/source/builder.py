@@ -252,11 +252,13 @@ def _built(draft: GraphDraft) -> Any:
 
 
 def _following(nodes: dict[str, Any], paths: dict[str, list[list[Any]]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    successors: dict[str, list[str]] = {}
     for key, node in nodes.items():
         several = [branch.path.items for branch in getattr(node, "branches", ())] or paths.get(key, [])
-        found[key] = [item.destination_id for items in several for item in items if hasattr(item, "destination_id")]
-    return found
+        successors[key] = [
+            item.destination_id for items in several for item in items if hasattr(item, "destination_id")
+        ]
+    return successors
 
 
 def _parent_forks(nodes: dict[str, Any], following: dict[str, list[str]]) -> dict[str, Any]:
@@ -279,16 +281,16 @@ def _parent_forks(nodes: dict[str, Any], following: dict[str, list[str]]) -> dic
 
 def _between(before: dict[str, list[str]], join: str, fork: str) -> set[str] | None:
     """The nodes from which the join can be reached without the fork; None if the join itself is one."""
-    found: set[str] = set()
+    nodes: set[str] = set()
     pending = [join]
     while pending:
         for predecessor in before.get(pending.pop(), ()):
             if predecessor == join:
                 return None
-            if predecessor != fork and predecessor not in found:
-                found.add(predecessor)
+            if predecessor != fork and predecessor not in nodes:
+                nodes.add(predecessor)
                 pending.append(predecessor)
-    return found
+    return nodes
 
 
 # --- the calls

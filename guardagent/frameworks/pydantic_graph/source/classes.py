@@ -84,8 +84,8 @@ def node_class(interpreter: Program, made_of: Class) -> Any:
     return kind
 
 
-def is_node_class(interpreter: Program, one: object) -> bool:
-    class_stub = framework_kind(interpreter, one) if isinstance(one, Class) else None
+def is_node_class(interpreter: Program, value: object) -> bool:
+    class_stub = framework_kind(interpreter, value) if isinstance(value, Class) else None
     return class_stub is not None and class_stub.name == "BaseNode"
 
 
@@ -170,7 +170,7 @@ def _settle_graph(stub: ObjectStub) -> None:
     ids: dict[int, str] = {id(node_class.tree): node_class.tree.name for node_class in known}
     ids |= {-place - 1: name for place, name in enumerate(names)}
     node_declarations: dict[str, NodeDeclaration] = {
-        one.tree.name: _declaration(interpreter, one, ids) for one in known
+        node_class.tree.name: _declaration(interpreter, node_class, ids) for node_class in known
     }
     node_declarations |= {name: NodeDeclaration(UnknownValue(name), returns_base_node=True) for name in names}
     stub.attributes["start_nodes"] = exactly(Sequence(()))

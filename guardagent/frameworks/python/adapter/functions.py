@@ -149,12 +149,12 @@ class PythonTool:
             InputError: they do not fit the function, or are not JSON values.
         """
         try:
-            found = self.signature.bind(*by_position, **named)
+            bound = self.signature.bind(*by_position, **named)
         except TypeError as error:
             raise InputError(f"the arguments of {self.name!r}: {error}") from None
-        found.apply_defaults()
+        bound.apply_defaults()
         every: dict[str, Any] = {}
-        for name, value in found.arguments.items():
+        for name, value in bound.arguments.items():
             every |= {name: value} if self.signature.parameters[name].kind in _NAMED else value
         apart = {name: every.pop(name) for name in self.unjudged}
         judged = {name: plain_value(value, f"{name} of {self.name}") for name, value in every.items()}
@@ -224,7 +224,7 @@ def _bound_parameter(fn: Any, signature: inspect.Signature) -> frozenset[str]:
 
 
 @dataclass(slots=True)
-class _AttachedTools:
+class _AttachedPythonTools:
     """The tools of a guard by name, each with its definition's place; `ready` once they are compared with the rules."""
 
     tools: dict[str, tuple[ToolSpec, str]] = field(default_factory=dict)
@@ -232,7 +232,7 @@ class _AttachedTools:
 
 
 _lock = threading.Lock()
-_attached: WeakKeyDictionary[EnforcementPoint, _AttachedTools] = WeakKeyDictionary()
+_attached: WeakKeyDictionary[EnforcementPoint, _AttachedPythonTools] = WeakKeyDictionary()
 
 
 def add(guard: EnforcementPoint, tools: Iterable[PythonTool]) -> None:
@@ -242,12 +242,12 @@ def add(guard: EnforcementPoint, tools: Iterable[PythonTool]) -> None:
         InputError: another tool has the same name.
     """
     with _lock:
-        attached = _attached.setdefault(guard, _AttachedTools())
+        attached = _attached.setdefault(guard, _AttachedPythonTools())
         for tool in tools:
             _add(attached, tool)
 
 
-def _add(attached: _AttachedTools, tool: PythonTool) -> None:
+def _add(attached: _AttachedPythonTools, tool: PythonTool) -> None:
     spec, place = tool.spec, _place(tool.fn)
     before = attached.tools.get(tool.name)
     if before == (spec, place):
@@ -265,7 +265,7 @@ def attach(guard: EnforcementPoint) -> Coverage:
         InputError: a rule names a tool that is probably a misspelling of one of these.
     """
     with _lock:
-        attached = _attached.setdefault(guard, _AttachedTools())
+        attached = _attached.setdefault(guard, _AttachedPythonTools())
         coverage = guard.attach([spec for spec, _ in attached.tools.values()])
         attached.ready = True
         return coverage
@@ -344,20 +344,20 @@ def _agent(agent: str | None) -> str | None:
 
 def current_conversation() -> str | None:
     """Returns the id of the calling code's conversation; None if there is none."""
-    found = _current.get()
-    return found.name if found else None
+    current = _current.get()
+    return current.name if current else None
 
 
 def current_agent() -> str | None:
     """Returns the agent that `conversation` names for the calling code; None if it names none."""
-    found = _current.get()
-    return found.agent if found else None
+    current = _current.get()
+    return current.agent if current else None
 
 
 def _in_guarded_call() -> bool:
     """Whether the calling code runs within a guarded call."""
-    found = _current.get()
-    return found is not None and found.inside
+    current = _current.get()
+    return current is not None and current.inside
 
 
 def conversation_id(source: ConversationSource) -> str:

@@ -46,7 +46,7 @@ def as_dict(message: Any) -> dict[str, Any]:
     """Returns a message as a plain dict.
 
     Raises:
-        InputError: it is no message.
+        InputError: it is not a message.
     """
     if isinstance(message, Mapping):
         return dict(message)
@@ -82,7 +82,7 @@ class Transcript:
         """Reads the new messages.
 
         Raises:
-            InputError: one is no message.
+            InputError: one is not a message.
         """
         with self._lock:
             self._read(messages)
@@ -201,14 +201,14 @@ async def arun_tool_calls(
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
-    """As `run_tool_calls`, for coroutine functions; plain functions run in the event loop."""
+    """Runs the calls of one message with coroutine functions; plain functions run in the event loop."""
     turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
     with guarded_call(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
 
 
 @dataclass(slots=True)
-class _ProposedCall:
+class _ProposedPythonCall:
     """A call of the message, with its verdict and result.
 
     `raised` is its tool's error, and `inner` the verdict on a denied call that its tool made, as in a sub-agent.
@@ -254,11 +254,11 @@ class _ToolCallBatch:
         proposed = [self._proposed(call) for call in tool_calls or ()]
         for proposed_call in proposed:
             yield from self._judge(proposed_call)
-        halted = any(one.verdict.decision is Decision.HALT for one in proposed)
+        halted = any(proposed_call.verdict.decision is Decision.HALT for proposed_call in proposed)
         yield from self._withdraw(proposed) if halted else self._run_all(proposed)
         return _result(proposed)
 
-    def _proposed(self, call: Any) -> _ProposedCall:
+    def _proposed(self, call: Any) -> _ProposedPythonCall:
         """Reads a call of the message, with the problem if it cannot be judged."""
         name, call_id = call_name(call), get_field(call, "id")
         about = {**self._options, **({"id": call_id} if isinstance(call_id, str) and call_id else {})}
@@ -268,10 +268,10 @@ class _ToolCallBatch:
                 raise InputError(f"unknown tool {name!r}{name_hint(name, self._functions)}")  # noqa: TRY301 - one way out
             args = function.tool.read(call_arguments(call))
         except InputError as error:
-            return _ProposedCall(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
-        return _ProposedCall(call_id, function.proposed(args, self.conversation, apart={}, **about), function)
+            return _ProposedPythonCall(call_id, HostCall(name, {}, self.conversation, **about), None, str(error))
+        return _ProposedPythonCall(call_id, function.proposed(args, self.conversation, apart={}, **about), function)
 
-    def _judge(self, proposed_call: _ProposedCall) -> Procedure[None]:
+    def _judge(self, proposed_call: _ProposedPythonCall) -> Procedure[None]:
         life = self.guard.lifecycle
         if proposed_call.problem is None:
             proposed_call.verdict = yield from life.before(proposed_call.call)
@@ -283,7 +283,7 @@ class _ToolCallBatch:
             )
         proposed_call.content = proposed_call.verdict.feedback() if proposed_call.verdict.label else _NOT_RUN
 
-    def _run_all(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
+    def _run_all(self, proposed: Sequence[_ProposedPythonCall]) -> Procedure[None]:
         waiting = [proposed_call for proposed_call in proposed if proposed_call.verdict.label == 0]
         try:
             while waiting:
@@ -295,7 +295,7 @@ class _ToolCallBatch:
             for next_call in waiting:
                 self.guard.withdraw(next_call.call, _WHY)
 
-    def _run(self, proposed_call: _ProposedCall) -> Procedure[None]:
+    def _run(self, proposed_call: _ProposedPythonCall) -> Procedure[None]:
         life, function = self.guard.lifecycle, proposed_call.function
         assert function is not None
         try:
@@ -312,7 +312,7 @@ class _ToolCallBatch:
         else:
             proposed_call.content = output_text(output)
 
-    def _withdraw(self, proposed: Sequence[_ProposedCall]) -> Procedure[None]:
+    def _withdraw(self, proposed: Sequence[_ProposedPythonCall]) -> Procedure[None]:
         """Withdraws the allowed calls of a message that halts the run."""
         for proposed_call in proposed:
             if proposed_call.verdict.label == 0:
@@ -332,12 +332,12 @@ def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, Guard
             if guarded.tool.name in function:
                 raise InputError(f"two tools are named {guarded.tool.name!r}; expected unique names")
             function[guarded.tool.name] = guarded
-    add(guard, [one.tool for one in function.values()])
+    add(guard, [guarded.tool for guarded in function.values()])
     ensure_attached(guard)
     return function
 
 
-def _result(proposed: Sequence[_ProposedCall]) -> ToolTurn:
+def _result(proposed: Sequence[_ProposedPythonCall]) -> ToolTurn:
     messages = [tool_message(proposed_call.id, proposed_call.content) for proposed_call in proposed]
     verdicts = [proposed_call.verdict for proposed_call in proposed]
     every = [*verdicts, *(proposed_call.inner for proposed_call in proposed if proposed_call.inner is not None)]
@@ -409,7 +409,7 @@ async def arun_agent(
     conversation: ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
-    """As `run_agent`, with coroutine functions."""
+    """Runs an agent with coroutine functions, until it answers."""
     return await adrive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
 
 

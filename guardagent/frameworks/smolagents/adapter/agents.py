@@ -116,7 +116,7 @@ def streamed(events: Generator[Any, None, None], around: SmolagentsScope, *, hel
         events: the run.
         around: its surroundings.
         held: whether its answer is judged. Then the events of a step come after the step, those of a failed one, whose
-            answer may have been denied, not at all, and the model's text not word by word.
+            answer may have been denied, not at all, and the model's text is not streamed.
     """
     waiting: list[Any] = []
     try:
@@ -335,7 +335,7 @@ class _ToolCalling(MultiStepAgent):
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
         """Runs a call. A denial is an error of the step; of one of several calls, its output.
 
-        An error of one of several calls would cost the model the outputs of the others.
+        An error of one of several calls would discard the outputs of the other calls.
         """
         self.guardagent_attachment.refresh(self)
         try:
@@ -375,19 +375,19 @@ def guard_executor(executor: Any, attachment: SmolagentsAttachment) -> None:
             f"a {type(executor).__name__} runs copies of the tools elsewhere, where no guard sees them; "
             "expected executor_type='local'"
         )
-    if isinstance(executor, _GuardedExecutor):
+    if isinstance(executor, _GuardedPythonExecutor):
         attachment.is_new(executor.guardagent_attachment, "this executor")
         return
     require_parts(executor, "send_tools", "send_variables", "static_tools", "additional_functions", "timeout_seconds")
     executor.guardagent_attachment = attachment
     executor.guardagent_seconds, executor.timeout_seconds = executor.timeout_seconds, None
     base = type(executor)
-    executor.__class__ = type(base.__name__, (_GuardedExecutor, base), {"__module__": base.__module__})
+    executor.__class__ = type(base.__name__, (_GuardedPythonExecutor, base), {"__module__": base.__module__})
     if executor.static_tools:
         executor.send_tools(executor.static_tools)
 
 
-class _GuardedExecutor(LocalPythonExecutor):
+class _GuardedPythonExecutor(LocalPythonExecutor):
     """Gives code only guarded functions, and runs it in the context of its run."""
 
     guardagent_attachment: SmolagentsAttachment

@@ -311,7 +311,7 @@ class SmolagentsTool(Tool):
     def __init__(self, tool: Any, arguments: SmolagentsArguments, adapter: HostAdapter[SmolagentsScope]) -> None:
         self.name, self.description, self.inputs = tool.name, tool.description, tool.inputs
         self.output_type, self.output_schema = tool.output_type, getattr(tool, "output_schema", None)
-        self.is_initialized = True  # the tool itself is set up within its first allowed call
+        self.is_initialized = True  # the tool's own setup runs inside its first allowed call
         self.guardagent_adapter, self.guardagent_arguments, self._tool = adapter, arguments, tool
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -271,7 +271,7 @@ async def sse_frames(chunks: AsyncIterator[Any]) -> AsyncIterator[bytes]:
     """Yields whole events; a network may cut them anywhere.
 
     Raises:
-        InputError: a part of the stream is no text, or an event is too long.
+        InputError: a part of the stream is not text, or an event is too long.
     """
     held = b""
     async for chunk in chunks:
@@ -291,7 +291,7 @@ def sse_data(frame: bytes) -> dict[str, Any] | None:
     """Returns the data of an event; None if it has none, as a comment.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     lines = _LINE_END.split(frame.decode("utf-8", "replace"))
     text = "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
@@ -302,7 +302,7 @@ def sse_data(frame: bytes) -> dict[str, Any] | None:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise InputError("an event of the stream is no JSON object")
+        raise InputError("an event of the stream is not a JSON object")
     return value
 
 

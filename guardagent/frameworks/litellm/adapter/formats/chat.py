@@ -57,12 +57,12 @@ class ChatApi(ModelApi):
         messages = [member(message, "a message") for message in listed(data, "messages")]
         calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
-        for one in messages:
-            if one.get("role") == "function" or one.get("function_call"):
+        for message in messages:
+            if message.get("role") == "function" or message.get("function_call"):
                 raise InputError(_LEGACY)
-            calls += [_call(call) for call in one.get("tool_calls") or ()]
-            if one.get("role") == "tool":
-                add_result(results, one.get("tool_call_id"), outcome_of(one.get("content")))
+            calls += [_call(call) for call in message.get("tool_calls") or ()]
+            if message.get("role") == "tool":
+                add_result(results, message.get("tool_call_id"), outcome_of(message.get("content")))
         plain = [
             {"role": str(chat_message.get("role")), "content": content_text(chat_message.get("content"))}
             for chat_message in messages
@@ -188,7 +188,7 @@ def tool_name(declaration: Mapping[str, Any]) -> str:
 
 
 def _call(value: Any) -> GatewayCall:
-    """Reads a call. One that is no call of a function is refused, since nothing could judge it."""
+    """Reads a call. One that is not a call of a function is refused, since nothing could judge it."""
     call = member(value, "a tool call")
     if call.get("type") not in (None, "function"):
         raise InputError(f"a tool call is of the type {call.get('type')!r}; expected calls of functions")

@@ -57,8 +57,8 @@ class MessagesApi(ModelApi):
         messages = [member(message, "a message") for message in listed(data, "messages")]
         calls: list[GatewayCall] = []
         results: dict[str, Outcome] = {}
-        for one in messages:
-            blocks = _blocks(one.get("content"))
+        for message in messages:
+            blocks = _blocks(message.get("content"))
             calls += _calls(blocks)
             for block in blocks:
                 if block.get("type") == "tool_result":
@@ -121,15 +121,15 @@ class MessagesApi(ModelApi):
         )
 
     def assembled(self, frames: Sequence[Any]) -> dict[str, Any]:
-        found: dict[str, Any] | None = None
+        message: dict[str, Any] | None = None
         blocks: dict[int, dict[str, Any]] = {}
         ended = False
         for frame in frames:
             data = sse_data(frame) or {}
             kind = data.get("type")
             if kind == "message_start":
-                found = member(data.get("message"), "the message")
-                if found.get("content"):
+                message = member(data.get("message"), "the message")
+                if message.get("content"):
                     raise InputError("the stream begins with content, which clients read differently")
             elif kind == "content_block_start":
                 if int(data["index"]) in blocks:
@@ -137,13 +137,13 @@ class MessagesApi(ModelApi):
                 blocks[int(data["index"])] = member(data.get("content_block"), "a part of the message")
             elif kind == "content_block_delta":
                 _extend(blocks[int(data["index"])], member(data.get("delta"), "a part of the message"))
-            elif kind == "message_delta" and found is not None:
-                usage = {**(found.get("usage") or {}), **(data.get("usage") or {})}
-                found = {**found, **member(data.get("delta"), "the end of the message"), "usage": usage}
+            elif kind == "message_delta" and message is not None:
+                usage = {**(message.get("usage") or {}), **(data.get("usage") or {})}
+                message = {**message, **member(data.get("delta"), "the end of the message"), "usage": usage}
             ended = ended or kind == "message_stop"
-        if found is None or not ended:
+        if message is None or not ended:
             raise InputError("the stream of the model is incomplete")
-        return {**found, "content": [_whole(blocks[at]) for at in sorted(blocks)]}
+        return {**message, "content": [_whole(blocks[at]) for at in sorted(blocks)]}
 
     def streamed(self, response: Mapping[str, Any]) -> Iterable[bytes]:
         return map(sse_frame, _events(response))
@@ -192,12 +192,12 @@ def _extend(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 def _whole(block: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a block with its input as it was streamed, which is read when the call is judged."""
-    found = {name: value for name, value in block.items() if name != _PARTIAL}
+    fields = {name: value for name, value in block.items() if name != _PARTIAL}
     if _PARTIAL not in block:
-        return found
+        return fields
     if block.get("type") == "tool_use":
-        return {**found, "input": block[_PARTIAL]}
-    return {**found, "input": read_object(block[_PARTIAL], str(block.get("name")))}
+        return {**fields, "input": block[_PARTIAL]}
+    return {**fields, "input": read_object(block[_PARTIAL], str(block.get("name")))}
 
 
 def _blocks(content: Any) -> list[dict[str, Any]]:

@@ -73,10 +73,10 @@ class ResponsesApi(ModelApi):
         ids = [call.id or f"call_{at}" for at, call in enumerate(message.calls)]
         spoken, at = [], 0
         for item in message.body["output"]:
-            found = {name: value for name, value in item.items() if value is not None}
+            fields = {name: value for name, value in item.items() if value is not None}
             if item.get("type") == _CALL:
-                found["call_id"], at = ids[at], at + 1
-            spoken.append(found)
+                fields["call_id"], at = ids[at], at + 1
+            spoken.append(fields)
         replies = [{"type": _RESULT, "call_id": ids[at], "output": text} for at, text in denials.items()]
         return {**data, "input": [*_items(data), *spoken, *replies]}
 
