@@ -29,9 +29,9 @@ class Relay:
 
     def cut(self) -> None:
         """Ends all connections."""
-        for one in self._sockets:
+        for connection in self._sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._sockets.clear()
 
     def close(self) -> None:
@@ -56,17 +56,17 @@ class Relay:
                     self.mode = "open"
                     break
                 sink.sendall(data)
-            for one in (source, sink):
-                one.shutdown(socket.SHUT_RDWR)
+            for end in (source, sink):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
 def relayed(address: str) -> Iterator[tuple[str, Relay]]:
     """Yields the address through a relay, and the relay."""
-    found = re.search(r"(//(?:[^@/]*@)?)([\w.]+):(\d+)", address)
-    assert found is not None
-    relay = Relay(found[2], int(found[3]))
+    match = re.search(r"(//(?:[^@/]*@)?)([\w.]+):(\d+)", address)
+    assert match is not None
+    relay = Relay(match[2], int(match[3]))
     try:
-        yield address.replace(found[0], f"{found[1]}127.0.0.1:{relay.port}"), relay
+        yield address.replace(match[0], f"{match[1]}127.0.0.1:{relay.port}"), relay
     finally:
         relay.close()

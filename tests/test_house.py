@@ -31,7 +31,7 @@ def settings() -> dict[str, Any]:
 def layer_names() -> list[str]:
     """Returns the layers of the import-linter contract, which cover the whole package."""
     contracts = settings()["importlinter"]["contracts"]
-    layers: list[str] = next(one["layers"] for one in contracts if one["containers"] == ["guardagent"])
+    layers: list[str] = next(contract["layers"] for contract in contracts if contract["containers"] == ["guardagent"])
     return layers
 
 
@@ -51,11 +51,11 @@ def imported(path: Path, modules: AbstractSet[str]) -> Iterator[str]:
     """Yields the modules of the package that a module imports."""
     for node in outside_of_functions(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from {one.name for one in node.names} & modules
+            yield from {alias.name for alias in node.names} & modules
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno}: expected the whole name of the module"
-            places = [f"{node.module}.{one.name}" for one in node.names]
-            yield from {one if one in modules else str(node.module) for one in places} & modules
+            places = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from {place if place in modules else str(node.module) for place in places} & modules
 
 
 def test_the_package_root_stays_small() -> None:

@@ -86,7 +86,8 @@ def test_a_class_name_is_used_once() -> None:
 
 
 def test_class_names_differ_by_more_than_an_underscore() -> None:
-    names = Counter(name.lstrip("_") for words in checked_modules().values() for name in words.classes)
+    package = [words for path, words in checked_modules().items() if path.parts[0] not in WORDS["classes_not_yet"]]
+    names = Counter(name.lstrip("_") for words in package for name in words.classes)
     assert {name for name, times in names.items() if times > 1} <= set(WORDS["plugin_classes"])
 
 

@@ -31,4 +31,7 @@ def slow_but_every(step: int, values: Iterable[Any]) -> list[Any]:
 
 def _parameters(values: Iterable[Any], is_quick: Callable[[int], bool]) -> list[Any]:
     several = (value if isinstance(value, tuple) else (value,) for value in values)
-    return [pytest.param(*one, marks=[] if is_quick(at) else [pytest.mark.slow]) for at, one in enumerate(several)]
+    return [
+        pytest.param(*arguments, marks=[] if is_quick(at) else [pytest.mark.slow])
+        for at, arguments in enumerate(several)
+    ]

@@ -139,7 +139,7 @@ def measured(*rows: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("story", "kind"),
     [
-        ((Step("plan", prompt=PROMPT, text="no steps", error="is no plan"),), "no code"),
+        ((Step("plan", prompt=PROMPT, text="no steps", error="is not a plan"),), "no code"),
         ((PLAN, Step("code", prompt=PROMPT, error="unreachable")), "no code"),
         ((PLAN, Step("code", prompt=PROMPT, text="sorry", error="no program", kind="no program")), "no program"),
         ((PLAN, CODE, Step("run", text="the code", error="no engine works here")), "other"),
@@ -154,7 +154,7 @@ def test_what_did_not_run_is_not_executable(story: tuple[Step, ...], kind: str) 
 
 def test_each_vote_counts() -> None:
     """Two plans of one run, of which one has code that ran."""
-    second = Step("plan", prompt=PROMPT, text="x", error="is no plan", vote=1)
+    second = Step("plan", prompt=PROMPT, text="x", error="is not a plan", vote=1)
     assert measured(row(PLAN, CODE, RAN, second))["executable"] == {"before": 50.0, "after": 50.0}
 
 

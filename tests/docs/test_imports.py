@@ -46,7 +46,7 @@ def mentioned() -> Iterator[Imported]:
         yield from (Imported(*names) for names in DOTTED.findall(page.read_text(encoding="utf-8")) if "." in names[0])
 
 
-def found(imported: Imported) -> bool:
+def exists(imported: Imported) -> bool:
     try:
         module = import_module(imported.module)
         return (
@@ -66,7 +66,7 @@ def _sources(module: str) -> list[Path]:
 )
 def test_an_import_of_the_pages_works(imported: Imported) -> None:
     """The module exists, and has the name."""
-    assert found(imported)
+    assert exists(imported)
 
 
 def test_imports_of_the_pages_are_collected() -> None:
@@ -74,5 +74,5 @@ def test_imports_of_the_pages_are_collected() -> None:
     assert {Imported("guardagent", "guard"), Imported("guardagent.enforcement", "ToolGuard")} <= of_pages()
     assert any(of_page.module.startswith("guardagent.frameworks.") for of_page in of_pages())
     assert Imported("guardagent.bench", "run_evaluation") in set(mentioned())
-    assert not found(Imported("guardagent", "gard"))
-    assert not found(Imported("guardagent.frameworks.nobody.adapter", "guarded"))
+    assert not exists(Imported("guardagent", "gard"))
+    assert not exists(Imported("guardagent.frameworks.nobody.adapter", "guarded"))

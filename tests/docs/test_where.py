@@ -43,14 +43,14 @@ def paths() -> set[str]:
 
 def test_each_command_has_a_row_with_its_file() -> None:
     """The file is that of the function, and for a group that of all its commands."""
-    found = {
+    files = {
         name: {
             f"cli/{entry.module}.py"
             for entry in ([place] if isinstance(place, LazyCommand) else place.entries.values())
         }
         for name, place in COMMANDS.items()
     }
-    assert {name: {file} for name, file in commands().items()} == found
+    assert {name: {file} for name, file in commands().items()} == files
 
 
 def test_each_public_name_has_a_row() -> None:

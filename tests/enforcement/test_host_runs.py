@@ -92,10 +92,10 @@ def test_a_tool_keeps_the_conversation_that_it_was_called_in() -> None:
 def test_work_runs_in_its_surroundings_in_both_forms() -> None:
     """The code around it keeps its own."""
 
-    async def found() -> HostScope | None:
+    async def scope() -> HostScope | None:
         return HOST.scope()
 
-    work = HOST.within(HostScope("c1"), Operation(HOST.scope, found))
+    work = HOST.within(HostScope("c1"), Operation(HOST.scope, scope))
     assert work.sync_call() == HostScope("c1")
     assert asyncio.run(work.async_call()) == HostScope("c1")  # type: ignore[arg-type]
     assert HOST.scope() is None

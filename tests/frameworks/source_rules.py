@@ -31,9 +31,9 @@ def broken_proofs(graph: Graph, calls: Sequence[str], tools: Sequence[str], *, i
     policies = compile_rules(rules)
     done = [(call, False) for call in calls]
     return [
-        f"{text}: proved{' for every run' if found.every_run.status == 'proved' else ''}"
-        for text, rule, found in zip(rules, policies.rules, verify(graph, policies).rules, strict=True)
-        if (is_path and found.status == "proved") or found.every_run.status == "proved"
+        f"{text}: proved{' for every run' if result.every_run.status == 'proved' else ''}"
+        for text, rule, result in zip(rules, policies.rules, verify(graph, policies).rules, strict=True)
+        if (is_path and result.status == "proved") or result.every_run.status == "proved"
         if not keeps(_formula(rule.rules[0]), done)
     ]
 

@@ -13,12 +13,12 @@ from tests.policy.tables import paragraphs
 class Case:
     """A faulty policy file.
 
-    `found`: the kind, the policy and the tool of every finding. Replacing `wrong` by `right` in the text
+    `findings`: the kind, the policy and the tool of every finding. Replacing `wrong` by `right` in the text
     corrects the policy.
     """
 
     name: str
-    found: frozenset[tuple[str, str | None, str | None]]
+    findings: frozenset[tuple[str, str | None, str | None]]
     wrong: str
     right: str
     text: str
@@ -32,8 +32,8 @@ class Case:
 Found = tuple[str, str | None, str | None]
 
 
-def case(name: str, found: Found | set[Found], wrong: str, right: str, rules: str, head: str = "") -> Case:
-    several = found if isinstance(found, set) else {found}
+def case(name: str, findings: Found | set[Found], wrong: str, right: str, rules: str, head: str = "") -> Case:
+    several = findings if isinstance(findings, set) else {findings}
     return Case(name, frozenset(several), wrong, right, f"version: 1\n{head}policies:\n{rules}\n")
 
 

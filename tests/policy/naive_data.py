@@ -506,8 +506,8 @@ def _total(steps: Sequence[tuple[Step, Truth, Any]]) -> Any:
 
 
 def _count(values: Iterator[Any]) -> Any:
-    found = list(values)
-    sure, unsure = found.count(True), len(found) - found.count(True) - found.count(False)
+    truths = list(values)
+    sure, unsure = truths.count(True), len(truths) - truths.count(True) - truths.count(False)
     return Between(sure, sure + unsure) if unsure else sure
 
 

@@ -41,8 +41,8 @@ def _sorted(values: Sequence[Any]) -> list[Any]:
 
 def _mapping(value: Any) -> Any:
     """The mapping, also one in a string; unknown for other values."""
-    found = from_json(value) if kind(value) == "text" else value
-    return found if kind(found) == "mapping" else UNKNOWN
+    parsed = from_json(value) if kind(value) == "text" else value
+    return parsed if kind(parsed) == "mapping" else UNKNOWN
 
 
 def _keys(value: Any) -> Any:

@@ -46,7 +46,7 @@ class SetRange(tuple[frozenset[str], frozenset[str]]):
 def _over_sets(function: Callable[[Any, Any], Any], left: Any, right: Any) -> set[Any]:
     """The results for all sets that the operands can be."""
     lefts, rights = (operand.every() if isinstance(operand, SetRange) else [operand] for operand in (left, right))
-    return {function(one, other) for one in lefts for other in rights}
+    return {function(first, second) for first in lefts for second in rights}
 
 
 def ends(value: Any) -> tuple[Any, Any] | None:
@@ -58,10 +58,10 @@ def ends(value: Any) -> tuple[Any, Any] | None:
 
 def both(values: Iterable[Any]) -> Truth:
     """Kleene's *and*. Other values are unknown."""
-    found = list(values)
-    if any(value is False for value in found):
+    truths = list(values)
+    if any(value is False for value in truths):
         return False
-    return True if all(value is True for value in found) else UNKNOWN
+    return True if all(value is True for value in truths) else UNKNOWN
 
 
 def either(values: Iterable[Any]) -> Truth:
@@ -107,7 +107,7 @@ def string_set(items: list[Any]) -> Any:
 
 def sets_combined(left: Any, operator: str, right: Any) -> Any:
     if isinstance(left, SetRange) or isinstance(right, SetRange):
-        over_sets = _over_sets(lambda one, other: sets_combined(one, operator, other), left, right)
+        over_sets = _over_sets(lambda part, other: sets_combined(part, operator, other), left, right)
         if UNKNOWN in over_sets:
             return UNKNOWN
         least, most = frozenset.intersection(*over_sets), frozenset.union(*over_sets)
@@ -117,8 +117,8 @@ def sets_combined(left: Any, operator: str, right: Any) -> Any:
     return left.union(right) if operator == "|" else left.intersection(right)
 
 
-def _same(found: set[Any]) -> Truth:
-    return bool(found.pop()) if len(found) == 1 else UNKNOWN
+def _same(results: set[Any]) -> Truth:
+    return bool(results.pop()) if len(results) == 1 else UNKNOWN
 
 
 def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth:
@@ -129,7 +129,7 @@ def ordered(left: Any, right: Any, compare: Callable[[Any, Any], bool]) -> Truth
         first, second = ends(left), ends(right)
         if first is None or second is None:
             return UNKNOWN
-        compares = {compare(one, other) for one in first for other in second}
+        compares = {compare(end, other) for end in first for other in second}
         return compares.pop() if len(compares) == 1 else UNKNOWN
     if kind(left) == kind(right) and kind(left) in ("text", "set"):
         return compare(left, right)
@@ -181,8 +181,8 @@ def computed(left: Any, operator: str, right: Any) -> Any:
     left, right = number(left), number(right)
     if UNKNOWN in (left, right) or (operator in "/%" and right == 0):
         return UNKNOWN
-    found = _COMPUTED[operator](left, right)
-    return int(found) if found.denominator == 1 else found
+    result = _COMPUTED[operator](left, right)
+    return int(result) if result.denominator == 1 else result
 
 
 _COMPUTED: dict[str, Callable[[Any, Any], Any]] = {

@@ -28,7 +28,7 @@ def linted(text: str, folder: Path) -> list[LintFinding]:
     return lint(path)
 
 
-def found(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
+def findings_of(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
     return {(finding.kind, finding.policy, finding.tool) for finding in linted(f"version: 1\n{text}", folder)}
 
 
@@ -36,7 +36,7 @@ def found(text: str, folder: Path) -> set[tuple[str, str | None, str | None]]:
 def test_a_fault_is_found(case: Case, tmp_path: Path) -> None:
     """The finding has the kind, the rule, the tool and a message, and there is no other finding."""
     findings = linted(case.text, tmp_path)
-    assert {(finding.kind, finding.policy, finding.tool) for finding in findings} == case.found
+    assert {(finding.kind, finding.policy, finding.tool) for finding in findings} == case.findings
     assert all(finding.message and finding.example for finding in findings)
 
 
@@ -48,7 +48,7 @@ def test_the_corrected_policy_has_no_findings(case: Case, tmp_path: Path) -> Non
 
 def test_the_cases_cover_every_kind_of_fault() -> None:
     """There are at least 25 policies, and more than one of each kind."""
-    kinds = [kind for case in CASES for kind, _, _ in case.found]
+    kinds = [kind for case in CASES for kind, _, _ in case.findings]
     assert len(CASES) >= 25
     assert min(kinds.count(kind) for kind in set(kinds)) >= 2
     assert len(set(kinds)) == 7
@@ -70,8 +70,8 @@ def test_rules_of_different_scopes_are_not_compared(tmp_path: Path) -> None:
     """Each denies the calls of others; within one scope, they contradict and shadow each other as ever."""
     rules = "[{id: a, temporal: G !tool:pay, applies_to: {roles: [a]}}, {id: b, temporal: G !tool:pay%s}]"
     for scope, kinds in ((", applies_to: {roles: [b]}", set()), (", applies_to: {roles: [a]}", {"duplicate"})):
-        assert {kind for kind, _, _ in found(f"policies: {rules % scope}", tmp_path)} == kinds
-    assert found(f"policies: {rules % ''}", tmp_path) == set()
+        assert {kind for kind, _, _ in findings_of(f"policies: {rules % scope}", tmp_path)} == kinds
+    assert findings_of(f"policies: {rules % ''}", tmp_path) == set()
 
 
 # --- deliberate rules
@@ -94,7 +94,7 @@ def test_rules_of_different_scopes_are_not_compared(tmp_path: Path) -> None:
 )
 def test_explicit_rules_have_no_findings(policies: str, tmp_path: Path) -> None:
     """Examples are a ban, a tool that may always be called, a first call, and labels from the host."""
-    assert found(policies, tmp_path) == set()
+    assert findings_of(policies, tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_rule_shadows_only_rules_with_the_same_effect(
   - {{id: weaker, temporal: G(tool:a -> O (tool:b || tool:c)), on_violation: {weaker}}}
   - {{id: stronger, temporal: G(tool:a -> O tool:b), on_violation: {stronger}}}
 """
-    assert found(text, tmp_path) == ({("shadowed", "weaker", "a")} if expected else set())
+    assert findings_of(text, tmp_path) == ({("shadowed", "weaker", "a")} if expected else set())
 
 
 @pytest.mark.parametrize("severity", ["warn", "escalate"])
@@ -125,7 +125,7 @@ def test_rules_that_do_not_block_are_not_contradictory(severity: str, tmp_path: 
   - {{id: one, temporal: "forall(t(n=n), n > 5)", on_violation: {severity}}}
   - {{id: two, temporal: "forall(t(n=n), n < 5)"}}
 """
-    assert found(text, tmp_path) == set()
+    assert findings_of(text, tmp_path) == set()
 
 
 # --- compared with sessions
@@ -207,7 +207,7 @@ def test_the_rules_of_agentproof_shadow_each_other(shared: Path, tmp_path: Path)
     """Two of its 15 policies imply four others, and there are no other findings."""
     rules = json.loads((shared / "workflows" / "temporal_policies.json").read_text())
     text = "".join(f"  - {json.dumps({'id': rule['id'], 'temporal': rule['dsl']})}\n" for rule in rules)
-    assert found(f"policies:\n{text}", tmp_path) == {
+    assert findings_of(f"policies:\n{text}", tmp_path) == {
         ("shadowed", "email_requires_review", "draft_email"),
         ("shadowed", "no_delete_production", "delete_production_db"),
         ("shadowed", "no_drop_table", "drop_table"),
@@ -233,9 +233,9 @@ policies:
   - {id: own, temporal: 'forall(pay(order=o), state(owner(o)) == fact(user))'}
   - {id: polite, request: Be polite., program: program.py}
 """
-    assert found(text, tmp_path) == set()
+    assert findings_of(text, tmp_path) == set()
     with pytest.raises(InputError, match="owner"):
-        found(text.replace("owner(o)", "owner(o, o)"), tmp_path)
+        findings_of(text.replace("owner(o)", "owner(o, o)"), tmp_path)
 
 
 # --- the command
@@ -312,7 +312,7 @@ def test_counters_are_numbers_from_zero(tmp_path: Path) -> None:
     }
     counters = "counters: {spent: {on: refund(customer=c, amount=a), key: c, sum: a}}\n"
     policies = "".join(f"  - {{id: {name}, temporal: '{rule}'}}\n" for name, rule in rules.items())
-    assert found(f"{counters}policies:\n{policies}", tmp_path) == {
+    assert findings_of(f"{counters}policies:\n{policies}", tmp_path) == {
         ("shadowed", "more", "refund"),
         ("contradictory", "never", "close"),
         ("vacuous", "always", "show"),

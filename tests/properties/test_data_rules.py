@@ -182,7 +182,7 @@ FOUND = {
     "an alternative that was broken stays so": difference(
         "(G !tool:note) OR (forall(pay(), false))", done("note"), call=done("pay"), kept=False
     ),
-    "and is no way out at the end": difference("(G !tool:note) OR (exists(pay()))", done("note"), ended=False),
+    "and is not a way out at the end": difference("(G !tool:note) OR (exists(pay()))", done("note"), ended=False),
     "a known obligation stays known": difference(
         'after(pay(id="a"), True, get(), True)', done("pay", id="a"), done("pay"), ended=False
     ),

@@ -166,7 +166,7 @@ class Alone(RuleBasedStateMachine):
         self.guards[0].after(login, Outcome("done"))
         self.model.logged_in = True
 
-    def one(self, at: int) -> int:
+    def process_at(self, at: int) -> int:
         return at % len(self.guards)
 
     def expect(self, process: int, call: Call, verdict: Any, expected: Decision) -> None:
@@ -180,17 +180,17 @@ class Alone(RuleBasedStateMachine):
 
     @rule(at=SOME, order=ORDERS, amount=AMOUNTS)
     def propose_refund(self, at: int, order: str, amount: int) -> None:
-        self.propose(self.one(at), Call(f"{len(self.calls)}", "refund", order, amount))
+        self.propose(self.process_at(at), Call(f"{len(self.calls)}", "refund", order, amount))
 
     @rule(at=SOME)
     def propose_login(self, at: int) -> None:
-        self.propose(self.one(at), Call(f"{len(self.calls)}", "authenticate"))
+        self.propose(self.process_at(at), Call(f"{len(self.calls)}", "authenticate"))
 
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def propose_again(self, at: int, which: int) -> None:
         """The host retries, or resumes an old state: the same call with the same id."""
-        self.propose(self.one(at), newest(self.calls, which))
+        self.propose(self.process_at(at), newest(self.calls, which))
 
     def propose(self, process: int, call: Call) -> None:
         verdict = self.guards[process].before(call.host_call(self.conversation))
@@ -204,14 +204,14 @@ class Alone(RuleBasedStateMachine):
         """Approves a call once or twice, even if already answered."""
         call = newest(list(self.model.pending), which)
         for more in range(times):
-            self.resolve(self.one(at + more), call, call, "approve")
+            self.resolve(self.process_at(at + more), call, call, "approve")
 
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def approve_any_call(self, at: int, which: int) -> None:
         """Approves a call, even one that was not escalated."""
         call = newest(self.calls, which)
-        self.resolve(self.one(at), call, call, "approve")
+        self.resolve(self.process_at(at), call, call, "approve")
 
     @precondition(lambda self: self.model.pending)
     @rule(at=SOME, which=SOME, amount=AMOUNTS)
@@ -219,7 +219,7 @@ class Alone(RuleBasedStateMachine):
         call = newest(list(self.model.pending), which)
         left = replace(call, amount=amount)
         if left != call:
-            self.resolve(self.one(at), call, left, "edit")
+            self.resolve(self.process_at(at), call, left, "edit")
 
     def resolve(self, process: int, call: Call, left: Call, choice: Any) -> None:
         shown, args = call.host_call(self.conversation), left.host_call(self.conversation).args
@@ -234,14 +234,14 @@ class Alone(RuleBasedStateMachine):
         for of in (shown.host_call(self.conversation).digest, None):
             if shown != call or of is None:
                 approval = Approval("approve", of=of)
-                verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), approval)
+                verdict = self.guards[self.process_at(at)].resolve(call.host_call(self.conversation), approval)
                 assert verdict.decision is Decision.DENY
 
     @precondition(lambda self: self.calls)
     @rule(at=SOME, which=SOME)
     def reject(self, at: int, which: int) -> None:
         call = newest(self.calls, which)
-        verdict = self.guards[self.one(at)].resolve(call.host_call(self.conversation), {"choice": "reject"})
+        verdict = self.guards[self.process_at(at)].resolve(call.host_call(self.conversation), {"choice": "reject"})
         assert verdict.decision is Decision.DENY
         self.model.rejected.add(call)
 
@@ -251,7 +251,7 @@ class Alone(RuleBasedStateMachine):
     @rule(at=SOME, which=SOME)
     def use(self, at: int, which: int) -> None:
         """Uses a permit, also of a call that was denied, in another process, or twice."""
-        process, call = self.one(at), newest(self.calls, which)
+        process, call = self.process_at(at), newest(self.calls, which)
         held = [permit for permit in self.permits if permit.process == process and permit.call.id == call.id]
         permit = next(
             (candidate for candidate in reversed(held) if candidate.call == call and not candidate.used), None
@@ -299,7 +299,7 @@ class Alone(RuleBasedStateMachine):
     def end(self, at: int) -> None:
         """Ends a conversation; a new one has the same name."""
         try:
-            self.guards[self.one(at)].end(self.conversation)
+            self.guards[self.process_at(at)].end(self.conversation)
         except InputError:  # the conversation has no calls
             return
         self.model.ended()
@@ -331,7 +331,7 @@ class Shared(Alone):
     @rule(at=SOME)
     def crash_and_start_again(self, at: int) -> None:
         """The crash may come before the tool runs, while it runs, or before its outcome is recorded."""
-        process = self.one(at)
+        process = self.process_at(at)
         self.guards[process] = self.started()
         self.permits = [permit for permit in self.permits if permit.process != process]
 

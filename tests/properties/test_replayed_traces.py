@@ -86,8 +86,10 @@ def test_a_replay_agrees_with_a_session(run: int) -> None:
         options: dict[str, Any] = {"clock": lambda: None, "principal": case.principal}
         session, other = (policies.session(case.state, case.facts, **options) for _ in range(2))
         expected, reported = remarkable(session, steps), list[tuple[int, Verdict]]()
-        other.replay(steps, lambda at, verdict, found=reported: found.append((at, verdict)))  # type: ignore[misc]
-        assert [(at, shown(verdict)) for at, verdict in reported] == [(at, shown(one)) for at, one in expected], seed
+        other.replay(steps, lambda at, verdict, into=reported: into.append((at, verdict)))  # type: ignore[misc]
+        assert [(at, shown(verdict)) for at, verdict in reported] == [
+            (at, shown(verdict)) for at, verdict in expected
+        ], seed
         kept = [(event, same) for event, same in zip(other.history, session.history, strict=True) if event.tool]
         assert all(event == same for event, same in kept), "apart from gaps"
         assert other.status == session.status, seed

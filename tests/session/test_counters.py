@@ -78,14 +78,14 @@ def refunded(session: Session, amount: Any, customer: Any = "bob") -> None:
 
 def test_conversations_share_one_budget(begin: Begin) -> None:
     """The rule is kept up to the limit, violated beyond it, and unknown while it depends on a call in flight."""
-    one, other = begin(), begin()
-    assert refund(one, 300) is Decision.ALLOW
-    undecided = other.check("refund", {"customer": "bob", "amount": 201})
+    first, second = begin(), begin()
+    assert refund(first, 300) is Decision.ALLOW
+    undecided = second.check("refund", {"customer": "bob", "amount": 201})
     assert (undecided.decision, undecided.rules) == (Decision.DENY, ())
     assert undecided.errors == ('daily: counter(refunds, "bob") depends on calls that are in flight',)
-    assert refund(other, 200) is Decision.ALLOW
-    one.record("done")
-    other.record("done")
+    assert refund(second, 200) is Decision.ALLOW
+    first.record("done")
+    second.record("done")
     assert begin().check("refund", {"customer": "bob", "amount": 0.01}).rules == ("daily",)
     assert refund(begin(), 500, "eve") is Decision.ALLOW
 

@@ -35,7 +35,7 @@ def crash(state: dict, order: str) -> str:
 
 
 def odd(state: dict, order: str) -> object:
-    """Gives what is no value."""
+    """Gives what is not a value."""
     return {state["orders"]["W2"]["owner"]}
 '''
 OWN = "state.orders[o].owner == fact(user)"

@@ -101,7 +101,7 @@ def problems(value: Any, shape: str = "sarifLog", where: str = "$") -> Iterator[
             yield from problems(part, shape[1:-1], f"{where}.{key}")
     elif shape in _VALUES:
         if not _VALUES[shape](value):  # type: ignore[no-untyped-call]
-            yield f"{where}: {value!r} is no {shape}"
+            yield f"{where}: {value!r} is not of the shape {shape}"
     else:
         yield from _in_object(value, SHAPES[shape], where)
 

@@ -101,7 +101,7 @@ LOGS: dict[str, tuple[str, Expected]] = {
 
 BAD_LOGS: dict[str, tuple[str, str]] = {
     "an attempt that does not parse": (f"Code:\n{FETCH}(\nAnswer:\n5", "parsed as code"),
-    "a call that is no code": (f"Code:\n{FETCH}\nAnswer:\n5 by LoadDB('cost') and so on", "parsed as code"),
+    "a call that is not code": (f"Code:\n{FETCH}\nAnswer:\n5 by LoadDB('cost') and so on", "parsed as code"),
     "a call in a text": (f"Code:\n{FETCH}\nAnswer:\n'''\n{OTHER}\n'''", "parsed as code"),
     "a call in a comment": (f"Code:\n{FETCH}\nAnswer:\n# {OTHER}", "parsed as code"),
     "a call between fences": (f"```\n{FETCH}\n```\nand LoadDB('cost') too\n```\nx = 1\n```", "parsed as code"),

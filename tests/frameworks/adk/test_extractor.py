@@ -31,11 +31,11 @@ def test_a_program_yields_its_expected_graph(name: str) -> None:
 def test_reference_programs_yield_their_expected_graphs(shared: Path) -> None:
     """The reference programs yield the graphs stated for them."""
     for name, (build, expected) in load(shared / "workflows" / "programs" / "adk_programs.py").CASES.items():
-        found = shape(extract(build(), name))
-        assert found["nodes"] == expected["nodes"], name
-        assert {edge[:2] for edge in found["edges"]} == set(expected["edges"]), name
-        assert found["tools"] == expected.get("tools", {}), name
-        gates = [tool for tools in found["gated"].values() for tool in tools]
+        actual = shape(extract(build(), name))
+        assert actual["nodes"] == expected["nodes"], name
+        assert {edge[:2] for edge in actual["edges"]} == set(expected["edges"]), name
+        assert actual["tools"] == expected.get("tools", {}), name
+        gates = [tool for tools in actual["gated"].values() for tool in tools]
         assert gates == expected.get("gates", {}).get("tool", []), name
         for edge, condition in expected.get("conditions", {}).items():
             assert conditions(extract(build(), name))[edge] == condition, name
@@ -106,7 +106,7 @@ def test_an_agent_has_the_location_of_its_name() -> None:
 def test_a_join_lists_its_predecessors() -> None:
     """The nodes before a join, and those before what follows a parallel agent, are in the metadata."""
     joins = [node.metadata.get("join") for node in built("fork_and_join").nodes]
-    assert [one for one in joins if one] == [("one", "two")]
+    assert [join for join in joins if join] == [("one", "two")]
     nested = built("workflows_side_by_side").by_id["join"]
     assert nested.metadata["join"] == ("two", "b/two")
 

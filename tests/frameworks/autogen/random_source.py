@@ -115,7 +115,7 @@ class Writer:
         ]
 
     def _swarm(self) -> list[str]:
-        some = {name: self.random.sample([one for one in self.names if one != name], 1) for name in self.names}
+        some = {name: self.random.sample([other for other in self.names if other != name], 1) for name in self.names}
         handoffs = {
             name: f", handoffs={[*others, *self.random.choice([[], ['person']])]}" for name, others in some.items()
         }

@@ -116,10 +116,10 @@ def play(text: str, chance: random.Random) -> tuple[list[str], list[str]]:
         return message
 
     agents = [agent for agent in space.values() if isinstance(agent, autogen.ConversableAgent)]
-    for one in agents:
-        one.replace_reply_func(autogen.ConversableAgent.generate_oai_reply, scripted(one, chance))
-        if not isinstance(one, autogen.GroupChatManager):
-            one.register_hook("process_message_before_send", sent)
+    for agent in agents:
+        agent.replace_reply_func(autogen.ConversableAgent.generate_oai_reply, scripted(agent, chance))
+        if not isinstance(agent, autogen.GroupChatManager):
+            agent.register_hook("process_message_before_send", sent)
     with io.IOStream.set_default(Person(chance)):
         space["go"]()
     return spoke, space["CALLED"]

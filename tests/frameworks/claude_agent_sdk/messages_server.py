@@ -78,7 +78,7 @@ def _prompt(message_content: Any) -> str:
     """Returns the text of a message without the results of tools."""
     if isinstance(message_content, str):
         return message_content
-    return "\n".join(str(one["text"]) for one in message_content if one.get("type") == "text")
+    return "\n".join(str(block["text"]) for block in message_content if block.get("type") == "text")
 
 
 class _Handler(BaseHTTPRequestHandler):

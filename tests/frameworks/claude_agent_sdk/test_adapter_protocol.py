@@ -90,7 +90,7 @@ def test_numbers_as_the_program_writes_them(tmp_path: Path) -> None:
             results.append(await program.call("shop", "refund", args_of(sent), call_id))
 
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script, shop))
-    assert [one.get("isError", False) for one in results] == [False, True]
+    assert [result.get("isError", False) for result in results] == [False, True]
     assert shop.refunds == [("W1", 50)]
 
 
@@ -242,7 +242,7 @@ def test_an_operators_hook_stops_a_call_and_does_not_change_it(tmp_path: Path) -
 
     async def script(program: ScriptedProgram) -> None:
         hook = await program.hook("PreToolUse", tool_name=REFUND, tool_input=args_of(50), tool_use_id="t1")
-        answers.append([one["hookSpecificOutput"].get("permissionDecision") for one in hook])
+        answers.append([answer["hookSpecificOutput"].get("permissionDecision") for answer in hook])
 
     for wait in (0, 0.1):
         for output in ({"permissionDecision": "deny"}, {"updatedInput": args_of(90)}):

@@ -230,11 +230,11 @@ class Writer:
         return f"{self.random.choice(['and_', 'or_'])}({some})"
 
     def _calls(self, *, has_crew: bool) -> list[str]:
-        one, other = self.random.sample(TOOLS, 2)
+        tool, other = self.random.sample(TOOLS, 2)
         return self.random.choice([
-            [], [], [f"{one}.run(n=1.0)"], [f"use({one})"], [f"if maybe(0): use({other})"], [f"BY_NAME[{one!r}].run(n=2.0)"],  # noqa: E501
-            [f"for one in [{one}, {other}]:", "    use(one)"], [f"{self.functions[0]}.func(1.0)" if self.functions else f"{one}.run(n=3.0)"],  # noqa: E501
-            [f"who('inline', [{one}]).kickoff('do')"],
+            [], [], [f"{tool}.run(n=1.0)"], [f"use({tool})"], [f"if maybe(0): use({other})"], [f"BY_NAME[{tool!r}].run(n=2.0)"],  # noqa: E501
+            [f"for one in [{tool}, {other}]:", "    use(one)"], [f"{self.functions[0]}.func(1.0)" if self.functions else f"{tool}.run(n=3.0)"],  # noqa: E501
+            [f"who('inline', [{tool}]).kickoff('do')"],
             *([["inner.kickoff()"]] * 4 if has_crew else []),
         ])  # fmt: skip
 

@@ -248,18 +248,18 @@ class Writer:
 
     def _calls(self) -> list[str]:
         """Statements that call tools, or none."""
-        one, other = self.random.sample(TOOLS, 2)
+        tool, other = self.random.sample(TOOLS, 2)
         return self.random.choice([
-            [], [f"{one}.invoke({{}})"], [f"BY_NAME[{one!r}].invoke({{}})"], [f"use({one})"],
-            [f"try_all([{one}, {other}])"], ["for one in TOOLS:", "    one.invoke({})"],
-            [f"if s['n'] % 2:", f"    {one}.invoke({{}})"],  # noqa: F541 - as the others
-            [f"({one} if s['n'] % 2 else {other}).invoke({{}})"], [f"Desk({one})(s)"],
+            [], [f"{tool}.invoke({{}})"], [f"BY_NAME[{tool!r}].invoke({{}})"], [f"use({tool})"],
+            [f"try_all([{tool}, {other}])"], ["for one in TOOLS:", "    one.invoke({})"],
+            [f"if s['n'] % 2:", f"    {tool}.invoke({{}})"],  # noqa: F541 - as the others
+            [f"({tool} if s['n'] % 2 else {other}).invoke({{}})"], [f"Desk({tool})(s)"],
             [f"use(one={other}, times=s['n'] % 3)"],
-            [f"chosen = [one for one in BY_NAME.values() if one.name == {one!r}]", "chosen[0].invoke({})"],
-            [f"getattr({one}, 'invoke')({{}})"], [f"list(map(lambda x: x.invoke({{}}), [{one}]))"],
-            [f"act = {one}.invoke", "act({})"], [f"{one}.func()"], [f"{one}.run({{}})"],
-            ["def later(x):", "    return x.invoke({})", f"later({one})"],
-            [f"BY_NAME.get(s['word'], {one}).invoke({{}})"],
+            [f"chosen = [one for one in BY_NAME.values() if one.name == {tool!r}]", "chosen[0].invoke({})"],
+            [f"getattr({tool}, 'invoke')({{}})"], [f"list(map(lambda x: x.invoke({{}}), [{tool}]))"],
+            [f"act = {tool}.invoke", "act({})"], [f"{tool}.func()"], [f"{tool}.run({{}})"],
+            ["def later(x):", "    return x.invoke({})", f"later({tool})"],
+            [f"BY_NAME.get(s['word'], {tool}).invoke({{}})"],
         ])  # fmt: skip
 
 

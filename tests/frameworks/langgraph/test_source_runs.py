@@ -58,11 +58,11 @@ def problem(graph: Graph, done: Run) -> str:
     steps = with_returns(graph, [name for name in done.nodes if name in graph.by_id], ended=done.ended)
     unknown = [name for name in done.nodes if name not in graph.by_id and not inside(graph, name)]
     if unknown:
-        return f"{unknown[0]} is no node"
+        return f"{unknown[0]} is not a node"
     if not done.side_by_side:
         whole = [START, *steps, *([END] if done.ended else [])]
         missing = [(a, b) for a, b in pairwise(whole) if (a, b) not in edges]
-        return f"{missing[0]} is no edge" if missing else ""
+        return f"{missing[0]} is not an edge" if missing else ""
     before = {START}
     for name in steps:
         if not any((node, name) in edges for node in before):

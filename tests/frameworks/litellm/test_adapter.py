@@ -189,9 +189,9 @@ def test_an_error_of_the_guard_itself_refuses(tmp_path: Path) -> None:
             raise KeyError(conversation)
 
     guard_of(tmp_path, LIMIT)
-    one = talk(CLIENTS["chat"], Broken(tmp_path / "policies.yaml"), [refund(5)])
-    text, _ = one.ask()
-    assert one.status == 400
+    client_talk = talk(CLIENTS["chat"], Broken(tmp_path / "policies.yaml"), [refund(5)])
+    text, _ = client_talk.ask()
+    assert client_talk.status == 400
     assert "the check failed: KeyError" in text
 
 
@@ -203,16 +203,16 @@ def test_an_error_of_the_guard_itself_refuses(tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_no_spelling_gets_past_a_limit(api: str, name: str, stream: bool, tmp_path: Path) -> None:
     """Whatever the model writes, the client gets at most 100."""
-    one = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [("refund", OVER_LIMIT[name])], [refund(50)])
-    _, calls = one.ask(stream=stream)
+    client_talk = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [("refund", OVER_LIMIT[name])], [refund(50)])
+    _, calls = client_talk.ask(stream=stream)
     assert [args for _, _, args in calls] == [{"order_id": "W1", "amount": 50}]
 
 
 @pytest.mark.parametrize("name", OVER_LIMIT)
 def test_no_spelling_in_a_stream_of_messages(name: str, tmp_path: Path) -> None:
     """The parts of the arguments are judged together."""
-    one = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), [("refund", OVER_LIMIT[name])], [refund(50)])
-    _, calls = one.ask(stream=True)
+    client_talk = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), [("refund", OVER_LIMIT[name])], [refund(50)])
+    _, calls = client_talk.ask(stream=True)
     assert [args for _, _, args in calls] == [{"order_id": "W1", "amount": 50}]
 
 
@@ -229,8 +229,8 @@ def test_the_client_gets_the_judged_defaults(client: GatewayClient, stream: bool
 @pytest.mark.parametrize("name", ["Refund", "refnud", "transfer", ""])
 def test_a_tool_that_the_request_does_not_declare_is_denied(name: str, stream: bool, tmp_path: Path) -> None:
     """Also one that differs in case only."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [(name, {})], "sorry")
-    assert one.ask(stream=stream) == ("sorry", [])
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [(name, {})], "sorry")
+    assert client_talk.ask(stream=stream) == ("sorry", [])
     assert "unknown tool" in str(model().requests[-1])
 
 
@@ -247,12 +247,15 @@ def test_an_id_is_for_one_call(client: GatewayClient, tmp_path: Path) -> None:
 
 def test_a_cached_response_runs_once(tmp_path: Path) -> None:
     """The host's cache lies behind the guard: the same response again is the same call again."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)], replan=False)
-    again, other = Talk(one.client, one.process, []), Talk(one.client, one.process, [], conversation="c2")
-    again.items, other.items = [*one.items], [*one.items]
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)], replan=False)
+    again, other = (
+        Talk(client_talk.client, client_talk.process, []),
+        Talk(client_talk.client, client_talk.process, [], conversation="c2"),
+    )
+    again.items, other.items = [*client_talk.items], [*client_talk.items]
 
     async def ask() -> list[Any]:
-        first = await one.aask()
+        first = await client_talk.aask()
         await asyncio.sleep(0.3)  # the host fills its cache in the background
         return [first, await again.aask(), await other.aask()]
 
@@ -464,9 +467,9 @@ def test_an_answer_is_withheld(client: GatewayClient, judge: str, stream: bool, 
 
 def test_each_of_several_answers_is_judged(tmp_path: Path) -> None:
     """A client cannot choose one that is denied."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT, answers=NoSecrets()), "The PIN is 47x11.", tools=())
-    one.ask(n=2, tools=None)
-    assert (one.status, "47x11" in one.raw) == (200, False)
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT, answers=NoSecrets()), "The PIN is 47x11.", tools=())
+    client_talk.ask(n=2, tools=None)
+    assert (client_talk.status, "47x11" in client_talk.raw) == (200, False)
 
 
 def two_texts(shown: str) -> list[bytes]:
@@ -491,10 +494,10 @@ def test_every_text_that_a_client_may_show_is_judged(tmp_path: Path) -> None:
         ]
     ):
         (tmp_path / str(at)).mkdir()
-        one = talk(CLIENTS[api], guard_of(tmp_path / str(at), ANSWER_RULE), "unused")
+        client_talk = talk(CLIENTS[api], guard_of(tmp_path / str(at), ANSWER_RULE), "unused")
         model().events = events
-        one.ask(stream=True)
-        assert (one.status, "47x11" in one.raw) == (200, False)
+        client_talk.ask(stream=True)
+        assert (client_talk.status, "47x11" in client_talk.raw) == (200, False)
 
 
 # --- streams
@@ -548,10 +551,10 @@ ONE_CHUNK = {"tool_calls": FIRST["tool_calls"] + part(END)["tool_calls"]}  # of 
 
 def test_reasoning_survives_in_a_stream(tmp_path: Path) -> None:
     """Parts of a stream that are no calls reach the client as they are."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
     model().events = chat_events({"role": "assistant", "reasoning_content": "I should pay."}, part(WHOLE, id="a"), {})
-    assert [args["amount"] for _, _, args in one.ask(stream=True)[1]] == [5]
-    assert "I should pay." in one.raw
+    assert [args["amount"] for _, _, args in client_talk.ask(stream=True)[1]] == [5]
+    assert "I should pay." in client_talk.raw
 
 
 @pytest.mark.parametrize(
@@ -568,28 +571,28 @@ def test_reasoning_survives_in_a_stream(tmp_path: Path) -> None:
 )
 def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes], parts: int, tmp_path: Path) -> None:
     """Clients join the parts of other streams in different ways, so that they get each judged call in one part."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
     model().events = events
-    calls = one.ask(stream=True)[1]
+    calls = client_talk.ask(stream=True)[1]
     assert {(name, args["amount"]) for _, name, args in calls} == {("refund", 5)}
-    deltas = [sse_event["choices"][0]["delta"] for sse_event in sse_events(one.raw)]
+    deltas = [sse_event["choices"][0]["delta"] for sse_event in sse_events(client_talk.raw)]
     assert sum("tool_calls" in json.dumps(delta) for delta in deltas) == parts
     assert "".join(delta.get("role") or "" for delta in deltas) == "assistant"
 
 
 def test_a_stream_with_a_legacy_call_is_refused(tmp_path: Path) -> None:
     """Also beside a call that may pass."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
     legacy = {"function_call": {"name": "refund", "arguments": '{"amount": 9999}'}}
     model().events = chat_events(part(WHOLE, id="a"), legacy, {})
-    assert one.ask(stream=True)[1] == []
-    assert "9999" not in one.raw
+    assert client_talk.ask(stream=True)[1] == []
+    assert "9999" not in client_talk.raw
 
 
 @pytest.mark.parametrize("cut", [3, 5])
 def test_an_incomplete_stream_is_refused(cut: int, tmp_path: Path) -> None:
     """A call whose end is missing does not reach the client."""
-    one = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), "unused")
+    client_talk = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), "unused")
     block = {"type": "tool_use", "id": "t", "name": "refund", "input": {}}
     start = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "usage": {}}
     delta = {"type": "input_json_delta", "partial_json": '{"order_id": "W1", "amount": 5}'}
@@ -600,8 +603,10 @@ def test_an_incomplete_stream_is_refused(cut: int, tmp_path: Path) -> None:
         event({"type": "content_block_stop", "index": 0}),
         event({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}),
     ][:cut]
-    with inside(one.process):
-        raw = asyncio.run(post(one.client.path, one.client.body(one.items, one.tools, stream=True))).text
+    with inside(client_talk.process):
+        raw = asyncio.run(
+            post(client_talk.client.path, client_talk.client.body(client_talk.items, client_talk.tools, stream=True))
+        ).text
     assert "W1" not in raw
 
 
@@ -609,10 +614,12 @@ def test_an_incomplete_stream_is_refused(cut: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["messages", "responses"])
 def test_apis_that_the_host_translates(api: str, stream: bool, tmp_path: Path) -> None:
     """A model that knows only chat completions is guarded behind each API."""
-    one = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [refund(500)], [refund(50)], "paid")
-    _, calls = one.ask(stream=stream, model="translated")
+    client_talk = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [refund(500)], [refund(50)], "paid")
+    _, calls = client_talk.ask(stream=stream, model="translated")
     assert [args["amount"] for _, _, args in calls] == [50]
-    assert one.ask(*one.client.results([(calls[0][0], "refunded")]), stream=stream, model="translated") == ("paid", [])
+    assert client_talk.ask(
+        *client_talk.client.results([(calls[0][0], "refunded")]), stream=stream, model="translated"
+    ) == ("paid", [])
 
 
 # --- what is not covered
@@ -636,16 +643,16 @@ def test_apis_that_the_host_translates(api: str, stream: bool, tmp_path: Path) -
 )
 def test_what_is_not_covered_is_refused(api: str, body: dict[str, Any], reason: str, tmp_path: Path) -> None:
     """The message says what to do instead."""
-    one = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [refund(5)])
-    text, _ = one.ask(**body)
-    assert (one.status, reason in text) == (400, True), text
+    client_talk = talk(CLIENTS[api], guard_of(tmp_path, LIMIT), [refund(5)])
+    text, _ = client_talk.ask(**body)
+    assert (client_talk.status, reason in text) == (400, True), text
 
 
 def test_the_operator_names_exceptions(tmp_path: Path) -> None:
     """A tool of the provider that is named passes."""
     kind = "bash_20250124"
-    one = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), "done", unguarded_tools=[kind])
-    assert one.ask(tools=[{"type": kind, "name": "bash"}]) == ("done", [])
+    client_talk = talk(CLIENTS["messages"], guard_of(tmp_path, LIMIT), "done", unguarded_tools=[kind])
+    assert client_talk.ask(tools=[{"type": kind, "name": "bash"}]) == ("done", [])
 
 
 @pytest.mark.parametrize(
@@ -682,10 +689,10 @@ def test_other_requests_are_refused_unless_named(
 
 def test_a_route_without_hooks_is_refused(tmp_path: Path) -> None:
     """The host's queue calls the model without the guardrail; a request with tools does not get there."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)])
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)])
     before = len(model().requests)
-    with inside(one.process):
-        body = {**one.client.body(one.items, one.tools), "priority": 0}
+    with inside(client_talk.process):
+        body = {**client_talk.client.body(client_talk.items, client_talk.tools), "priority": 0}
         response = asyncio.run(post("/queue/chat/completions", body))
     assert response.status_code != 200
     assert "expected another route" in response.text
@@ -704,17 +711,17 @@ def test_a_response_of_an_unknown_request_has_no_calls(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [("refund", "Refund"), ("refund", "refund "), ("refund", "\uff52efund")])
 def test_tools_with_names_for_two_readings_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
     """Clients may take one for the other."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)], tools=names)
-    text, _ = one.ask()
-    assert (one.status, "expected unique names" in text) == (400, True)
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), [refund(5)], tools=names)
+    text, _ = client_talk.ask()
+    assert (client_talk.status, "expected unique names" in text) == (400, True)
 
 
 def test_a_misspelt_rule_refuses_requests_with_its_tool(tmp_path: Path) -> None:
     """A rule about a tool that does not exist would never deny anything."""
-    one = talk(CLIENTS["chat"], guard_of(tmp_path, MISSPELT), [refund(5)])
+    client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, MISSPELT), [refund(5)])
     for _ in range(2):
-        text, _ = one.ask()
-        assert (one.status, "did you mean" in text) == (400, True)
+        text, _ = client_talk.ask()
+        assert (client_talk.status, "did you mean" in text) == (400, True)
 
 
 # --- attaching
@@ -811,10 +818,10 @@ def test_calls_of_a_response_that_is_cancelled_never_ran(tmp_path: Path) -> None
         return True
 
     guard = guard_of(tmp_path, APPROVED, approver=approver)
-    one = talk(CLIENTS["chat"], guard, [refund(5, "A"), refund(500, "B")])
+    client_talk = talk(CLIENTS["chat"], guard, [refund(5, "A"), refund(500, "B")])
 
     async def go_away() -> None:
-        asking = asyncio.ensure_future(one.aask())
+        asking = asyncio.ensure_future(client_talk.aask())
         await waiting.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -828,11 +835,11 @@ def test_calls_of_a_response_that_is_cancelled_never_ran(tmp_path: Path) -> None
 def test_parallel_requests_with_one_id(tmp_path: Path) -> None:
     """Two responses with the same id at the same time lead to one call."""
     guard = guard_of(tmp_path, LIMIT)
-    one, other = (talk(CLIENTS["chat"], guard, [refund(5)], replan=False) for _ in range(2))
-    other.process = one.process
+    client_talk, other = (talk(CLIENTS["chat"], guard, [refund(5)], replan=False) for _ in range(2))
+    other.process = client_talk.process
     model().ids = ["same", "same"]
 
     async def both_ask() -> list[Any]:
-        return list(await asyncio.gather(one.aask(), other.aask()))
+        return list(await asyncio.gather(client_talk.aask(), other.aask()))
 
     assert sorted(len(calls) for _, calls in asyncio.run(both_ask())) == [0, 1]

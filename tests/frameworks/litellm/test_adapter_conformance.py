@@ -42,16 +42,16 @@ class GatewayProcess(DeskProcess):
     ) -> Reply:
         client, kept = self.client, self.operator.kept.setdefault(name, [])
         agents: dict[str, Any] = {}
-        items = [*kept, client.user(model().script([self._turn(one, agents) for one in script]))]
+        items = [*kept, client.user(model().script([self._turn(turn, agents) for turn in script]))]
         for (tool, args), output in history:
             shown = f"shown_{next(_numbers)}"
             items = [client.call((shown, tool, args)), *client.results([(shown, output)]), *items]
         shown_text = ""
         while True:
-            found = await self._ask(items, agents, name, stream=stream)
-            if isinstance(found, str):
-                return Reply(shown_text + found)
-            text, calls, more = found
+            answer = await self._ask(items, agents, name, stream=stream)
+            if isinstance(answer, str):
+                return Reply(shown_text + answer)
+            text, calls, more = answer
             shown_text, items = shown_text + text, [*items, *more]
             if not calls:
                 break

@@ -76,9 +76,9 @@ def run(guard: ToolGuard, shop: Shop, *turns: Turn, named: str | None = "c1", aw
     async def unnamed() -> Any:
         return await agent.run("please"), []
 
-    found, events = asyncio.run(unnamed() if named is None else arun(agent, named))
+    result, events = asyncio.run(unnamed() if named is None else arun(agent, named))
     failed = [event.tool_output.is_error for event in events if hasattr(event, "tool_output")]
-    return Ran(str(found), [str(read) for read in agent.llm.read], failed)
+    return Ran(str(result), [str(read) for read in agent.llm.read], failed)
 
 
 test_guarded_run = guarded_run_test({"agent": run}, WorkflowHalted)

@@ -200,7 +200,7 @@ class Chooser:
         class Agent(agents.FunctionAgent):
             async def take_step(self, *_args: Any, **_more: Any) -> Any:
                 outer.steps.append(name)
-                calls = outer.calls([one for one in names if one != name]) if len(outer.steps) < 25 else []
+                calls = outer.calls([other for other in names if other != name]) if len(outer.steps) < 25 else []
                 response = outer.message("done")
                 return agents.AgentOutput(response=response, tool_calls=calls, raw={}, current_agent_name=name)
 

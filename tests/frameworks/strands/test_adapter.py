@@ -583,7 +583,11 @@ def test_a_stream_of_a_tool_is_shown_as_it_comes(tmp_path: Path) -> None:
     """The events of an allowed tool are in the stream; a denied one has none."""
     shop = Shop()
     agent = agent_of(guard_of(tmp_path, LIMIT), shop, refund(500), refund(50), "done", tools=[Till(shop)])
-    datas = [one["tool_stream_event"]["data"] for one in asyncio.run(events_of(agent)) if "tool_stream_event" in one]
+    datas = [
+        agent_event["tool_stream_event"]["data"]
+        for agent_event in asyncio.run(events_of(agent))
+        if "tool_stream_event" in agent_event
+    ]
     assert datas[0] == "paying"
     assert datas.count("paying") == 1
 
@@ -726,8 +730,8 @@ def test_the_agents_of_a_team_share_their_replans(tmp_path: Path) -> None:
     for name, model in zip("ab", models, strict=True):
         builder.add_node(Agent(model=model, tools=tools_of(Shop(), "refund"), callback_handler=None), name)
     builder.add_edge("a", "b")
-    found = ran(guarded(builder.build(), guard_of(tmp_path, LIMIT)))
-    assert "control returns to the user" in str(found.results["b"].result)
+    result = ran(guarded(builder.build(), guard_of(tmp_path, LIMIT)))
+    assert "control returns to the user" in str(result.results["b"].result)
 
 
 def test_a_halt_ends_a_team(tmp_path: Path) -> None:
@@ -736,8 +740,8 @@ def test_a_halt_ends_a_team(tmp_path: Path) -> None:
     options = {"tools": tools_of(shop, "refund", "wire"), "callback_handler": None}
     first = Agent(model=ScriptedModel([hand_over, "over"]), name="first", **options)
     second = Agent(model=ScriptedModel([refund(5)]), name="second", **options)
-    found = ran(guarded(Swarm([first, second]), guard_of(tmp_path, HALTED)))
-    assert found.status.value == "failed"
+    result = ran(guarded(Swarm([first, second]), guard_of(tmp_path, HALTED)))
+    assert result.status.value == "failed"
     assert (shop.wired, shop.refunds) == ([], [])
 
 

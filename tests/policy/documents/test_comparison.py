@@ -38,7 +38,7 @@ def test_a_version_with_another_layout_is_unchanged() -> None:
         "Collect:\n\n2) a date\n3) a name\n"
     )
     comparison = difference(new)
-    assert [(one.old.text, one.new.text) for one in comparison.changed] == [("Policy 2025", "Policy 2026")]
+    assert [(pair.old.text, pair.new.text) for pair in comparison.changed] == [("Policy 2025", "Policy 2026")]
     assert (comparison.added, comparison.removed) == ((), ())
 
 
@@ -47,18 +47,18 @@ def test_changed_sentences_are_paired_with_the_most_similar() -> None:
     comparison = difference(
         OLD.replace("24 hours", "48 hours").replace("Never pay twice.", "Every customer must smile.")
     )
-    assert [(one.old.text, one.new.text) for one in comparison.changed] == [
+    assert [(pair.old.text, pair.new.text) for pair in comparison.changed] == [
         ("Refund within 24 hours.", "Refund within 48 hours.")
     ]
     assert 0.9 < comparison.changed[0].similarity < 1
-    assert [one.text for one in comparison.added] == ["Every customer must smile."]
-    assert [one.text for one in comparison.removed] == ["Never pay twice."]
+    assert [sentence.text for sentence in comparison.added] == ["Every customer must smile."]
+    assert [sentence.text for sentence in comparison.removed] == ["Never pay twice."]
 
 
 def test_a_sentence_in_another_context_is_changed() -> None:
     """The words are the same; the heading or the introduction is not."""
     comparison = difference(OLD.replace("Collect:", "Never collect:").replace("## Refunds", "## Exchanges"))
-    assert {one.new.text for one in comparison.changed if one.similarity == 1} >= {
+    assert {pair.new.text for pair in comparison.changed if pair.similarity == 1} >= {
         "a name",
         "a date",
         "Never pay twice.",
@@ -73,10 +73,10 @@ def test_each_sentence_is_in_one_part(old: list[str], new: list[str]) -> None:
     """Of each version."""
     before, after = (read("x\n\n" + "\n\n".join(sentences)) for sentences in (old, new))
     before_compare = compare(before, after)
-    pairs = [*before_compare.unchanged, *((one.old, one.new) for one in before_compare.changed)]
-    assert sorted(one.number for one in (*(old for old, _ in pairs), *before_compare.removed)) == [
+    pairs = [*before_compare.unchanged, *((pair.old, pair.new) for pair in before_compare.changed)]
+    assert sorted(sentence.number for sentence in (*(old for old, _ in pairs), *before_compare.removed)) == [
         s.number for s in before
     ]
-    assert sorted(one.number for one in (*(new for _, new in pairs), *before_compare.added)) == [
+    assert sorted(sentence.number for sentence in (*(new for _, new in pairs), *before_compare.added)) == [
         s.number for s in after
     ]

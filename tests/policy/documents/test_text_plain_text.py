@@ -40,7 +40,7 @@ def read(text: str) -> tuple[Sentence, ...]:
 
 def test_a_text_is_read_by_its_layout() -> None:
     """Wrapped lines go on; short ones end a sentence."""
-    sentences = [(one.kind, one.text, one.path[1:], one.context) for one in read(TEXT)]
+    sentences = [(sentence.kind, sentence.text, sentence.path[1:], sentence.context) for sentence in read(TEXT)]
     assert sentences == [
         ("heading", "REFUND POLICY", (), ()),
         ("sentence", "Agents answer requests within\n24 hours.", (), ()),

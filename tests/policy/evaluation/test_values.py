@@ -155,7 +155,7 @@ def test_fields() -> None:
     """A null field and a missing field are unknown."""
     assert values.field_of('{"a": "{}"}', "a") == "{}"
     without: list[Any] = [{"a": None}, {}, "[]", '{"a": null}', [], 5, None]
-    assert [outcome(values.field_of(one, "a")) for one in without] == [UNKNOWN] * 7
+    assert [outcome(values.field_of(value, "a")) for value in without] == [UNKNOWN] * 7
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_is_in_what(item: Any, whole: Any, inside: Any) -> None:
 def test_lengths() -> None:
     """The length of a string is its number of characters, even if it contains JSON."""
     measured: list[Any] = ["[1]", "é", [1], {}, 5, True, None]
-    assert [outcome(values.length(one)) for one in measured] == [3, 1, 1, 0, UNKNOWN, UNKNOWN, UNKNOWN]
+    assert [outcome(values.length(value)) for value in measured] == [3, 1, 1, 0, UNKNOWN, UNKNOWN, UNKNOWN]
 
 
 # Disagreement: a float is no place for it (OverflowError), and the violation becomes an error.

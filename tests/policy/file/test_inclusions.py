@@ -193,13 +193,13 @@ def test_several_files_may_not_clash(write: Write, first: str, second: str, says
 
 def test_several_files_are_one_policy(write: Write) -> None:
     """Ids stay, the stricter `unlisted` holds, and the same id twice is an error."""
-    one = write("one.yaml", "version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
-    two = write("two.yaml", "version: 1\nunlisted: deny\npolicies: [{id: b, temporal: 'G !tool:y'}]\n")
-    policies = load_policies([one, str(two)])
+    first = write("one.yaml", "version: 1\npolicies: [{id: a, temporal: 'G !tool:x'}]\n")
+    second = write("two.yaml", "version: 1\nunlisted: deny\npolicies: [{id: b, temporal: 'G !tool:y'}]\n")
+    policies = load_policies([first, str(second)])
     assert policies.ids == ("a", "b")
     assert policies.session().check("z").label == 1
-    assert load_policies([one]).digest == load_policies(one).digest
-    assert f"policy id 'a' is already used in {one}:2" in message_of(one, one)
+    assert load_policies([first]).digest == load_policies(first).digest
+    assert f"policy id 'a' is already used in {first}:2" in message_of(first, first)
 
 
 def test_declared_tools_hold_for_all_files(write: Write) -> None:

@@ -57,7 +57,7 @@ def test_every_rule_of_the_pages_is_read_alike(start: str) -> None:
     """Those that parse, and what stands beside them in the text."""
     read = [by_lark(rule, start) for rule in RULES]
     assert [by_tables(rule, start) for rule in RULES] == read
-    assert sum(one != "not parsed" for one in read) > 40
+    assert sum(tree != "not parsed" for tree in read) > 40
 
 
 @given(

@@ -18,7 +18,7 @@ class Pair:
 
     name: str
     rules: Rules
-    found: set[Found]
+    findings: set[Found]
     twin: Rules
     head: dict[str, Any] = field(default_factory=dict)
 

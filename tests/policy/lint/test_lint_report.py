@@ -51,10 +51,12 @@ def findings(pair: Pair, rules: list[Any], folder: Path) -> list[LintFinding]:
 def test_rules_that_contradict_each_other_are_found(pair: Pair, tmp_path: Path) -> None:
     """There is a finding with an example, and no other finding."""
     pair_findings = findings(pair, pair.rules, tmp_path)
-    assert {(pair_finding.kind, pair_finding.policy, pair_finding.tool) for pair_finding in pair_findings} == pair.found
+    assert {
+        (pair_finding.kind, pair_finding.policy, pair_finding.tool) for pair_finding in pair_findings
+    } == pair.findings
     assert all(pair_finding.message and pair_finding.example for pair_finding in pair_findings)
-    for one in pair_findings:
-        assert {one.policy, *one.others} == {*re.findall(r"'(r\d+)'", one.message)}
+    for pair_finding in pair_findings:
+        assert {pair_finding.policy, *pair_finding.others} == {*re.findall(r"'(r\d+)'", pair_finding.message)}
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -147,6 +149,6 @@ def test_calls_that_were_judged_need_no_proof(tmp_path: Path) -> None:
     }
     assert plain == {("contradictory", "none"), ("vacuous", "always")}
     shown = KnownCalls.of(["refund"], ["small", "large", "none"])
-    findings = [lint_report(path, known=one).findings for one in (shown, KnownCalls())]
+    findings = [lint_report(path, known=known).findings for known in (shown, KnownCalls())]
     assert [finding.message for finding in findings[0]] == [finding.message for finding in findings[1]]
     assert lint_report(path, ["vacuous"], known=KnownCalls.of([], ["always"])).findings == ()

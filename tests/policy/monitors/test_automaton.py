@@ -18,7 +18,7 @@ THREE = Alphabet(["a", "b", "c"]).letters
 WENT_WELL = THREE[1::2]
 TRACES = [trace for length in range(1, 4) for trace in itertools.product(range(len(WENT_WELL)), repeat=length)]
 
-one = st.sampled_from(["a", "b", "c"]).map(temporal.atom)
+letter_atoms = st.sampled_from(["a", "b", "c"]).map(temporal.atom)
 
 
 def deeper(inner: st.SearchStrategy[temporal.Formula]) -> st.SearchStrategy[temporal.Formula]:
@@ -43,7 +43,7 @@ def deeper(inner: st.SearchStrategy[temporal.Formula]) -> st.SearchStrategy[temp
     )
 
 
-formulas = st.recursive(one, deeper, max_leaves=6)
+formulas = st.recursive(letter_atoms, deeper, max_leaves=6)
 
 
 def compiled(formula: temporal.Formula, letters: Sequence[Letter]) -> Automaton:
@@ -77,7 +77,7 @@ def test_an_automaton_agrees_with_the_definition(formula: temporal.Formula, long
 @given(formulas)
 def test_a_negation_accepts_the_rest(formula: temporal.Formula) -> None:
     """On successful steps a literal and its negation are complementary."""
-    automata = [compiled(one, WENT_WELL) for one in (formula, temporal.negation(formula))]
+    automata = [compiled(side, WENT_WELL) for side in (formula, temporal.negation(formula))]
     assert len(automata[0].table) == len(automata[1].table)
     for trace in TRACES:
         assert {automaton.accepting[ends(automaton, trace)] for automaton in automata} == {True, False}

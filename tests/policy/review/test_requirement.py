@@ -144,10 +144,10 @@ def test_the_last_confirmation_of_a_sentence_counts(path: Path) -> None:
     review = read_review(review_path(path))
     right = next(confirmation for confirmation in review.confirmations if "refunds" in confirmation.rules)
     wrong = (later(right, rules={"refunds": "0"}), later(right, fate="not_enforceable", rules={}))
-    for one in wrong:
-        change(path, confirmations=(one, *review.confirmations))
+    for confirmation in wrong:
+        change(path, confirmations=(confirmation, *review.confirmations))
         assert "sentence 2" in problem(path)
-        change(path, confirmations=(*review.confirmations, one, replace(right, at="2026-02-03T00:00:00Z")))
+        change(path, confirmations=(*review.confirmations, confirmation, replace(right, at="2026-02-03T00:00:00Z")))
         load_policies(path, require_review=True)
 
 
@@ -317,9 +317,9 @@ def test_a_lock_pins_the_review(path: Path, cli: Cli, tmp_path: Path) -> None:
 def test_a_lock_needs_a_complete_review_or_none(path: Path, cli: Cli, tmp_path: Path) -> None:
     lock = tmp_path / "lock.json"
     edit(path, "limit: 100", "limit: 900")
-    found = cli("lock", "-o", lock, "-p", path)
-    assert (found.status, lock.exists()) == (2, False)
-    assert "rule 'refunds' changed" in found.err
+    result = cli("lock", "-o", lock, "-p", path)
+    assert (result.status, lock.exists()) == (2, False)
+    assert "rule 'refunds' changed" in result.err
     review = review_path(path).read_bytes()
     review_path(path).unlink()
     assert cli("lock", "-o", lock, "-p", path, "--require-review").status == 2
@@ -341,8 +341,8 @@ def test_commands_require_the_review(path: Path, cli: Cli, tmp_path: Path) -> No
         assert cli(*run, "-p", path, "--require-review").status == 0
     edit(path, "limit: 100", "limit: 900")
     for run in (*runs, ("mcp-proxy", "server")):
-        found = cli(*run, "-p", path, "--require-review")
-        assert found.status == 2
-        assert "rule 'refunds' changed" in found.err
+        result = cli(*run, "-p", path, "--require-review")
+        assert result.status == 2
+        assert "rule 'refunds' changed" in result.err
     for run in runs:
         assert cli(*run, "-p", path).status == 0

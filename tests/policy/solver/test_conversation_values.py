@@ -62,8 +62,8 @@ def refused(value: Any, name: str = "x") -> bool:
 )
 def test_a_value_that_its_quote_supports_is_accepted(variable: RequestedVariable, answer: Any, value: Any) -> None:
     """Numbers, truth values, strings and enumeration values are accepted."""
-    found = read(variable, answer)
-    assert (found, type(found)) == (value, type(value))
+    value_read = read(variable, answer)
+    assert (value_read, type(value_read)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_anything_else_is_unknown_and_named(variable: RequestedVariable, answer:
 )
 def test_a_number_must_stand_alone_in_digits(words: str, value: float, supported: bool) -> None:
     """A part of a date, a range, an amount in words or a longer number is rejected, whatever the quote."""
-    found = read(RequestedVariable("x", "Real"), item(value, quote=words), [{"role": "user", "content": words}])
-    assert (not isinstance(found, Unknown)) == supported
+    value_read = read(RequestedVariable("x", "Real"), item(value, quote=words), [{"role": "user", "content": words}])
+    assert (not isinstance(value_read, Unknown)) == supported
 
 
 @pytest.mark.parametrize("smuggled", ["x) (assert true", 'x"))(assert true)(assert (= "a', "a\n(check-sat)"])

@@ -155,7 +155,7 @@ KINDS = {
         "case",
         ["names 'other', but judges this rule alone"],
     ),
-    "a record that is no case": (
+    "a record that is not a case": (
         draft(rule(cases=(*rule().cases, {"id": "e", "proposd": {}, "label": 1}))),
         "case",
         ["proposd: is not a key of this format; did you mean 'proposed'?"],

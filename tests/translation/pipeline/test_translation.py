@@ -322,7 +322,7 @@ def test_a_rule_that_a_person_changed_is_edited(serve: Serve, folder: Path) -> N
     assert "n <= 20" in policy.read_text()
     policy.write_text(policy.read_text().replace("version: 1", "version: 1\nunlisted: allow"))
     review = translated(folder).review
-    assert [rule.id for rule in review.rules if rule.readings == "edited"] == ["tablet_limit"], "a new frame is no edit"
+    assert [rule.id for rule in review.rules if rule.readings == "edited"] == ["tablet_limit"], "a frame is not an edit"
 
 
 @pytest.mark.slow

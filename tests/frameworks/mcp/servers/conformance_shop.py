@@ -65,9 +65,9 @@ class Server:
         properties: dict[str, Any] = {
             parameter.name: {"type": TYPES[str(parameter.annotation)]} for parameter in signature
         }
-        for one in signature:
-            if one.default is not one.empty:
-                properties[one.name]["default"] = one.default
+        for parameter in signature:
+            if parameter.default is not parameter.empty:
+                properties[parameter.name]["default"] = parameter.default
         required = [parameter.name for parameter in signature if parameter.default is parameter.empty]
         schema = {"type": "object", "properties": properties, "required": required}
         return {"name": name, "description": f"{name}.", "inputSchema": schema}
