@@ -32,9 +32,10 @@ test: lint
 
 test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
-# Properties run a second time, with thirty times as many examples.
+# Properties run a second time, with thirty times as many examples. Those of FRAMEWORKS run in test-frameworks.
 test-slow: .venv-dev-all/ready
-	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long $(ROOMS)
+	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long \
+	  $(foreach framework,$(FRAMEWORKS),--ignore=tests/frameworks/$(subst -,_,$(framework))) $(ROOMS)
 
 # Constrained generation and its endpoint need torch; no other tests do.
 GENERATION_TESTS = tests/generation/local tests/generation/batch tests/server/completions tests/bench/test_conformance.py \
