@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from guardagent.workflow.python_source.evaluator import enclosing
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
@@ -30,6 +29,7 @@ from guardagent.workflow.python_source.modules import (
     file_of,
     file_scope,
 )
+from guardagent.workflow.python_source.scopes import enclosing
 from guardagent.workflow.python_source.stubs import ObjectStub, Program, copy_of
 from guardagent.workflow.python_source.values import (
     NOTHING,

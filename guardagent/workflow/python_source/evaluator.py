@@ -18,7 +18,17 @@ from types import FunctionType, MethodType
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source import builtins, types
-from guardagent.workflow.python_source.scopes import ADDED, EACH, CodeScope, LiveScope, LoopScope, find_tree, statements
+from guardagent.workflow.python_source.scopes import (
+    ADDED,
+    EACH,
+    CodeScope,
+    LiveScope,
+    LoopScope,
+    enclosing,
+    find_tree,
+    package_of,
+    statements,
+)
 from guardagent.workflow.python_source.values import (
     CYCLE,
     HARMLESS_NAMES,
@@ -623,7 +633,7 @@ class Evaluator:
         name = str(binding.steps[0])
         if isinstance(source, ast.Import):
             return self._import(source, name)
-        return self._importfrom(source, name, _package(scope))
+        return self._importfrom(source, name, package_of(scope))
 
     def _grown(self, values: Values, bindings: Iterable[Binding], scope: NameScope) -> Values:
         """Returns the collection of a name, with all elements that its scope adds."""
@@ -746,14 +756,6 @@ def defaults_of(spec: ast.arguments) -> dict[str, ast.expr]:
     return {parameter.arg: default for parameter, default in pairs if default is not None}
 
 
-def enclosing(scope: NameScope) -> NameScope | None:
-    """Returns the enclosing scope: a method does not see the names of its class."""
-    parent = scope.parent
-    while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
-        parent = parent.parent
-    return parent
-
-
 def _is_short(value: object) -> TypeGuard[str | range]:
     """Whether a value is a string or a range that is short enough to enumerate."""
     return (type(value) is str or type(value) is range) and len(value) <= MOST_STRINGS
@@ -761,13 +763,6 @@ def _is_short(value: object) -> TypeGuard[str | range]:
 
 def _is_place(value: object) -> bool:
     return value is None or type(value) is int
-
-
-def _package(scope: NameScope | None) -> str:
-    """Returns the package of the code of a scope, for its relative imports."""
-    while scope is not None and not isinstance(scope, LiveScope):
-        scope = scope.parent
-    return str(scope.names.get("__package__") or "") if scope else ""
 
 
 def _union(several: Iterable[Values], base: Values) -> Values:

@@ -101,6 +101,21 @@ class LoopScope:
         return [binding for bound, binding in pairs if bound == name]
 
 
+def enclosing(scope: NameScope) -> NameScope | None:
+    """Returns the enclosing scope: a method does not see the names of its class."""
+    parent = scope.parent
+    while parent is not None and isinstance(getattr(parent, "tree", None), ast.ClassDef):
+        parent = parent.parent
+    return parent
+
+
+def package_of(scope: NameScope | None) -> str:
+    """Returns the package of the code of a scope, for its relative imports."""
+    while scope is not None and not isinstance(scope, LiveScope):
+        scope = scope.parent
+    return str(scope.names.get("__package__") or "") if scope else ""
+
+
 def statements(tree: ast.AST | list[ast.stmt]) -> Iterator[ast.AST]:
     """Yields the nodes of a function, class or file, except inside nested functions, classes and comprehensions."""
     body = tree.body if isinstance(tree, FunctionTree | ast.ClassDef | ast.Module) else tree
