@@ -226,7 +226,7 @@ def test_messages_confirm_the_history_and_never_extend_it(server: Server) -> Non
         ({"max_tokens": 510}, "more than the 512"),
         ({"messages": []}, "'messages' is empty"),
         ({"messages": [{"role": "pirate", "content": "ahoy"}]}, "'messages.0.' is not a message"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "no text"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "not text"),
     ],
 )
 def test_malformed_requests_say_what_was_expected(server: Server, options: Any, why: str) -> None:
