@@ -207,7 +207,7 @@ def test_approve_with_other_arguments(site: Site, visit: Any) -> None:
     page.get_by_text("Approve with other arguments").click()
     page.get_by_label("All arguments").fill("{")
     page.get_by_role("button", name="Approve with these arguments").click()
-    assert "no JSON" in page.get_by_role("alert").inner_text()
+    assert "not JSON" in page.get_by_role("alert").inner_text()
     assert page.get_by_label("All arguments").input_value() == "{", "what was typed is still there"
     page.get_by_label("All arguments").fill('{"order": "a1", "amount": 90}')
     page.get_by_role("button", name="Approve with these arguments").click()
