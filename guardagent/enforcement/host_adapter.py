@@ -240,30 +240,30 @@ class HostAdapter(Generic[HostScopeT]):
 
     # --- final answers
 
-    def answer_denial(self, around: HostScopeT, request: str, parts: Sequence[str]) -> Procedure[Verdict | None]:
-        """Judges the final answer of a run, once. Returns the verdict that denies it; None if the user may see it.
+    def answer_denial(self, around: HostScopeT, request: str, text: str) -> Procedure[Verdict | None]:
+        """Judges the final answer of a run. Returns the verdict that denies it; None if the user may see it.
 
         Args:
             around: the surroundings of the run.
             request: the text of the user.
-            parts: those of the answer.
+            text: the answer.
 
         Raises:
             ToolDenied: a rule halts the run; of the run's `halt_error`.
         """
-        run, text = around.run, "\n".join(parts)
-        if not parts or text in run.passed or (run.final is not None and text == run.final):
-            return None
         arguments = (around.conversation or "", request, text)
         verdict: Verdict = yield Operation(
             partial(self.guard.answer, *arguments), partial(self.guard.aanswer, *arguments)
         )
-        run.passed.update([withheld(verdict)] if verdict.label else [text, *parts])
+        run = around.run
+        if run is not None:
+            run.passed.add(withheld(verdict) if verdict.label else text)
         if not verdict.label:
             return None
-        run.note("answer", verdict)
-        if run.halted is not None:
-            raise run.halted
+        if run is not None:
+            run.note("answer", verdict)
+            if run.halted is not None:
+                raise run.halted
         return verdict
 
 

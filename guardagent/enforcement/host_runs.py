@@ -38,6 +38,10 @@ class HostRun:
     halted: ToolDenied | None = None
     passed: set[str] = field(default_factory=set)
 
+    def may_show(self, text: str) -> bool:
+        """Whether an answer needs no judgment: it has passed before, or is the guard's own."""
+        return text in self.passed or (self.final is not None and text == self.final)
+
     def note(self, tool: str, verdict: Verdict) -> None:
         """Notes a denial. After a halt, or once the agent gave up, this run and those around it end."""
         halted = self.halt_error(tool, verdict) if verdict.decision is Decision.HALT else None

@@ -2,9 +2,20 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from guardagent._support.execution import drive
 from guardagent.enforcement import Coverage, ToolGuard, ToolSpec
-from guardagent.enforcement.host_adapter import HostApproval, ListedTools, paused_calls, proposed_ids, unaccepted_names
+from guardagent.enforcement.host_adapter import (
+    HostAdapter,
+    HostApproval,
+    ListedTools,
+    paused_calls,
+    proposed_ids,
+    unaccepted_names,
+)
+from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
+from guardagent.types import EMPTY, Decision, Verdict
 
 _POLICY = """
 version: 1
@@ -60,3 +71,29 @@ def test_a_host_may_have_to_ask_unless_the_guard_has_an_approver(tmp_path: Path)
     assert approval.may_be_needed
     guard.approver = lambda _: False
     assert not approval.may_be_needed
+
+
+class CountingJudge:
+    """Judges answers, in place of a GuardAgent: one without the notice is denied."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def guard(self, agent_input: str, agent_output: str, facts: Any = EMPTY) -> Verdict:
+        self.read.append(agent_output)
+        return Verdict(Decision.ALLOW if "notice" in agent_output else Decision.DENY, ("no notice",))
+
+
+def test_only_a_whole_answer_that_passed_may_be_shown_again(tmp_path: Path) -> None:
+    """A part of it is an answer of its own, and whether an answer was judged before is for its host to ask."""
+    judge = CountingJudge()
+    path = tmp_path / "policies.yaml"
+    path.write_text(_POLICY)
+    guard, run = ToolGuard(path, answers=judge), HostRun()  # type: ignore[arg-type]
+    adapter = HostAdapter(guard, HostSurroundings("host", HostScope), None, "name it")
+    answers = ["text\nnotice", "text\nnotice", "text"]
+    verdicts = [drive(adapter.answer_denial(HostScope("c", run), "please", answer)) for answer in answers]
+    assert [verdict is None for verdict in verdicts] == [True, True, False]
+    assert judge.read == answers
+    assert [run.may_show(text) for text in ("text\nnotice", "notice", "text")] == [True, False, False]
+    assert drive(adapter.answer_denial(HostScope("c"), "please", "text")) is not None  # outside of a run

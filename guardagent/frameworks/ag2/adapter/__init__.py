@@ -172,7 +172,7 @@ class TurnMiddleware(BaseMiddleware):
 
     async def _denial(self, text: str) -> Verdict | None:
         around, run = _turn()
-        return await adrive(self._attachment.answer_denial(around, last_user_text(run.messages), [text]))
+        return await adrive(self._attachment.answer_denial(around, last_user_text(run.messages), text))
 
     def _judges(self, around: Ag2Scope) -> bool:
         return self._attachment.guard.judges_answers and around.call is None

@@ -231,7 +231,7 @@ class AnswerHold:
             return None  # the guard's own answer
         requests = [message if isinstance(message, str) else message.to_text() for message in self.task]
         request = requests[-1] if requests else ""
-        return await adrive(self.adapter.answer_denial(self.around, request, ["\n".join(dict.fromkeys(texts))]))
+        return await adrive(self.adapter.answer_denial(self.around, request, "\n".join(dict.fromkeys(texts))))
 
     def _withheld(self, text: str) -> list[Any]:
         """Returns the end of a run whose answer is denied."""

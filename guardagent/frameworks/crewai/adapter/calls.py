@@ -250,7 +250,8 @@ def denial(adapter: HostAdapter[CrewScope], request: str, *parts: Any) -> Verdic
     around = scope()
     if not adapter.guard.judges_answers or around is None or around.run is None or around.call is not None:
         return None  # the answer of an agent in a tool is for the agent that called it
-    return drive(adapter.answer_denial(around, request, [_text(part) for part in parts if part is not None]))
+    text = "\n".join(_text(part) for part in parts if part is not None)
+    return None if around.run.may_show(text) else drive(adapter.answer_denial(around, request, text))
 
 
 def judge_task(adapter: HostAdapter[CrewScope], output: TaskOutput) -> None:

@@ -371,8 +371,14 @@ async def denial(adapter: HostAdapter[LlamaScope], *parts: Any) -> Verdict | Non
     around = scope()
     if not adapter.guard.judges_answers or around is None or around.run is None or around.call is not None:
         return None  # the answer of an agent in a tool is for the agent that called it
-    request = last_user_text(around.run.messages)
-    return await adrive(adapter.answer_denial(around, request, list(map(answer_text, parts))))
+    run, texts = around.run, [answer_text(part) for part in parts if part is not None]
+    text = "\n".join(texts)
+    if run.may_show(text):
+        return None
+    verdict = await adrive(adapter.answer_denial(around, last_user_text(run.messages), text))
+    if verdict is None:
+        run.passed.update(texts)  # the host shows them one by one
+    return verdict
 
 
 def without_answer(output: AgentOutput, verdict: Verdict) -> AgentOutput:

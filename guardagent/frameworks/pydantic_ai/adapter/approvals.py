@@ -267,7 +267,7 @@ async def denial(adapter: HostAdapter[PydanticScope], run: PydanticRun, answer: 
     text = answer_text(answer)
     if not adapter.guard.judges_answers or run.call is not None or _key(text) in run.passed:
         return None  # the answer of an agent in a tool is for the agent that called it
-    verdict = await adrive(adapter.answer_denial(run.around(), last_user_text(run.messages), [text]))
+    verdict = await adrive(adapter.answer_denial(run.around(), last_user_text(run.messages), text))
     run.passed.add(_key(text if verdict is None else withheld(verdict)))
     return verdict
 

@@ -141,8 +141,14 @@ async def _denial(adapter: HostAdapter[StrandsScope], around: StrandsScope, part
     Raises:
         StrandsHalted: a rule halts the run.
     """
-    request = last_user_text(around.run.messages) if around.run is not None else ""
-    return await adrive(adapter.answer_denial(around, request, parts))
+    run, text = around.run, "\n".join(parts)
+    if not parts or (run is not None and run.may_show(text)):
+        return None
+    request = "" if run is None else last_user_text(run.messages)
+    verdict = await adrive(adapter.answer_denial(around, request, text))
+    if verdict is None and run is not None:
+        run.passed.update(parts)  # the end of a run shows them one by one
+    return verdict
 
 
 def _answer_parts(agent: Any, stop: Any) -> list[str]:
