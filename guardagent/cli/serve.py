@@ -246,8 +246,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a token and show it, once: the store has only its hash."""
-    from guardagent.server.access import Caller, TokenStore
-    from guardagent.server.access.caller import roles_of
+    from guardagent.server.access import Caller, TokenStore, roles_of
 
     caller, seconds = Caller(principal, roles_of(role), tenant), _seconds(expires)
     issued, text = TokenStore(tokens, create=True).create(caller, seconds)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.server.access.caller import PERMITTED
+from guardagent.server.access import PERMITTED
 from guardagent.server.http.routes import ROUTES
 from tests.docs.test_docs import BLOCK, run_python
 from tests.server.servers import ServerProcess, server_processes, tokens_of

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from guardagent._terminal import printable
-from guardagent.server.access import AccessedOperation, Caller
-from guardagent.server.access.caller import EVERY_TENANT, PERMITTED
+from guardagent.server.access import EVERY_TENANT, PERMITTED, AccessedOperation, Caller
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.service.requests import UnknownItemError
 

@@ -29,8 +29,7 @@ from guardagent._support import http
 from guardagent._support.http import RefusedError, RequestLimits, is_loopback
 from guardagent._version import __version__
 from guardagent.errors import GuardError, InputError, UnauthenticatedError
-from guardagent.server.access import AccessControl, Caller, authorize
-from guardagent.server.access.caller import EVERY_TENANT
+from guardagent.server.access import EVERY_TENANT, AccessControl, Caller, authorize
 from guardagent.server.console import (
     PREFIX,
     Answer,

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from guardagent._version import __version__
 from guardagent.enforcement.wire.values import WireShape
-from guardagent.server.access import AccessedOperation, CallerRole
-from guardagent.server.access.caller import PERMITTED
+from guardagent.server.access import PERMITTED, AccessedOperation, CallerRole
 from guardagent.server.service.guard_service import (
     APPROVAL_ANSWER,
     CHECK,

@@ -15,8 +15,7 @@ from typing import Any
 
 from guardagent.enforcement.wire import WireError
 from guardagent.errors import InputError
-from guardagent.server.access import Caller
-from guardagent.server.access.caller import EVERY_TENANT
+from guardagent.server.access import EVERY_TENANT, Caller
 from guardagent.server.state import StateStore, StoredItem
 
 MAX_LIMIT = 500

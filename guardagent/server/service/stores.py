@@ -23,8 +23,7 @@ from guardagent.log import AuditLog, verify_log
 from guardagent.log.chain import Entry
 from guardagent.log.stores import open_reader
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.server.access import Caller, IssuedToken, TokenStore
-from guardagent.server.access.caller import roles_of
+from guardagent.server.access import Caller, IssuedToken, TokenStore, roles_of
 from guardagent.server.service.requests import UnknownItemError
 from guardagent.server.settings import DEFAULT_FOLDER, ServerSettings
 from guardagent.server.state import open_state

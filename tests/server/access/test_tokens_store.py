@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import AccessError, InputError, UnauthenticatedError
-from guardagent.server.access import Caller, CallerRole, TokenStore
-from guardagent.server.access.tokens import TOKEN
+from guardagent.server.access import TOKEN, Caller, CallerRole, TokenStore
 from tests.conftest import Cli
 
 AGENT = Caller("bot", frozenset({CallerRole.AGENT}), "shop")

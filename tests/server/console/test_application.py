@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from guardagent.errors import InputError
-from guardagent.server.access.caller import PERMITTED
+from guardagent.server.access import PERMITTED
 from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.console.pages import PAGES
 from guardagent.server.settings import ConsoleSettings

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from guardagent.server.access.caller import PERMITTED
+from guardagent.server.access import PERMITTED
 from guardagent.server.http.routes import ROUTES, ApiRoute
 from tests.enforcement.test_audit_records_telemetry import SPANS, run
 from tests.server.servers import ROLES, LocalServer, local_server
