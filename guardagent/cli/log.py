@@ -170,7 +170,7 @@ def _output_file(out: Path | None, log: list[str]) -> Iterator[TextIO]:
 
 def _holds(log: Path, file: Path) -> bool:
     """Returns whether a file is a log, one of its earlier files, or in the log's folder."""
-    from guardagent.log.rotation import current_path
+    from guardagent.log.stores import current_path
 
     places = (file, current_path(file), file.parent)
     return log.exists() and any(place.exists() and place.samefile(log) for place in places)

@@ -24,8 +24,7 @@ from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 from guardagent.session.replan import AllowedCall, ProposedCall, judge_jointly, withdraw
 from guardagent.session.session import Session
 from guardagent.session.verdicts import without_answer_text
-from guardagent.types import Decision, Message, Usage, Verdict, freeze, unchecked_verdict
-from guardagent.types.verdicts import denial_message
+from guardagent.types import Decision, Message, Usage, Verdict, denial_message, freeze, unchecked_verdict
 
 Key = tuple[str, ...]  # a call with its exact arguments
 

@@ -22,8 +22,7 @@ from weakref import WeakSet
 from guardagent.errors import LogError
 from guardagent.log.chain import Chain, Entry, Head, HeadFile, checked_key
 from guardagent.log.records import RecordEncoder
-from guardagent.log.rotation import Rotation
-from guardagent.log.stores import is_address, open_reader, open_store
+from guardagent.log.stores import Rotation, is_address, open_reader, open_store
 from guardagent.log.verification import anchor_record
 
 _BATCH_SIZE = 1000

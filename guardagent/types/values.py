@@ -29,7 +29,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from guardagent.errors import InputError, name_hint
-from guardagent.types.verdicts import ATOMS, freeze
+from guardagent.types import ATOMS, freeze
 
 FIELDS = ("id", "roles", "tenant", "on_behalf_of")
 """The keys of a principal, which rules can read."""

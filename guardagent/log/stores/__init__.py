@@ -2,29 +2,109 @@
 
 A store is named by the suffix of its files or the scheme of its addresses: `run.jsonl` belongs to the store `jsonl`,
 `postgresql://host/name` to `postgres`. It is imported when a log of its kind is opened.
+
+A log of JSON Lines may be rotated. `audit.jsonl` is the current file. An earlier file has the number of its first entry
+in its name, as `audit.000000005001.jsonl` does. Each file after the first begins with a record that names the one
+before:
+
+    {"kind":"continued","file":"audit.000000000001.jsonl","entries":5000,"hash":"sha256:…"}
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, LogError, UnknownNameError
 from guardagent.log.chain import DamagedLogError, Entry
-from guardagent.log.rotation import Rotation, current_path
 
 STORES = Plugins("kind of log", __name__, ("LogReader", "Store"), group="guardagent.stores")
 _ALIASES = {"db": "sqlite", "sqlite3": "sqlite", "postgresql": "postgres"}
+_DIGITS = 12  # of a number in the name of an earlier file
 
 LogSource = Path | str | Sequence[Path | str]
 """A log to read: a file, the address of a stream, a folder with one log, or several files in order."""
 
 EntryFactory = Callable[[Entry | None, Sequence[Mapping[str, Any]]], Sequence[Entry]]
 """Returns the entries to append, from the last one and the records of the store itself, which go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The limits after which a log begins a new file, before its next entry.
+
+    Attributes:
+        max_bytes: the size of a file.
+        max_age: the age of its first entry, in seconds.
+        clock: returns seconds since the epoch.
+
+    Raises:
+        InputError: a limit is not a positive number.
+    """
+
+    max_bytes: int | None = None
+    max_age: float | None = None
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        for name, limit in (("max_bytes", self.max_bytes), ("max_age", self.max_age)):
+            if limit is not None and not (type(limit) in (int, float) and 0 < limit < math.inf):
+                raise InputError(f"{name!r} is {limit!r}; expected a number above 0")
+
+    def is_due(self, size: int, first: Entry) -> bool:
+        """Returns whether a file of this size that begins with this entry is to be closed."""
+        if self.max_bytes is not None and size >= self.max_bytes:
+            return True
+        return self.max_age is not None and self.clock() - _seconds(first) >= self.max_age
+
+
+@lru_cache(maxsize=16)  # asked for at each entry
+def _seconds(entry: Entry) -> float:
+    """Returns the time of an entry; one without a readable time is older than any limit."""
+    try:
+        return datetime.fromisoformat(json.loads(entry.text)["time"]).timestamp()
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return -math.inf
+
+
+def archive_path(path: Path, first: int) -> Path:
+    """Returns the later name of a log file that begins with the entry of this number."""
+    path = path.resolve()
+    return path.with_name(f"{path.stem}.{first:0{_DIGITS}}{path.suffix}")
+
+
+def archives(path: Path) -> list[tuple[int, Path]]:
+    """Returns the earlier files of a log in order, with the numbers in their names.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    path = path.resolve()
+    name = re.compile(rf"{re.escape(path.stem)}\.([0-9]{{{_DIGITS},18}}){re.escape(path.suffix)}")
+    archives = [(name.fullmatch(path.name), path) for path in path.parent.iterdir()]
+    return sorted((int(match[1]), archive) for match, archive in archives if match)
+
+
+def current_path(path: Path) -> Path:
+    """Returns the current file of the log to which a file belongs."""
+    name, _, number = path.stem.rpartition(".")
+    is_archive = name and re.fullmatch(rf"[0-9]{{{_DIGITS},18}}", number)
+    return path.with_name(f"{name}{path.suffix}") if is_archive else path
+
+
+def continued_record(archive: Path, last: Entry) -> dict[str, Any]:
+    """Returns the first record of the file after an archive that ends with this entry."""
+    return {"kind": "continued", "file": archive.name, "entries": last.seq, "hash": last.hash}
 
 
 class Store(Protocol):

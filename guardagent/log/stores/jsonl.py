@@ -22,8 +22,7 @@ from pathlib import Path
 from guardagent._support.files import sync_folder
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
-from guardagent.log.rotation import Rotation, archive_path, archives, continued_record
-from guardagent.log.stores import EntryFactory, write_errors
+from guardagent.log.stores import EntryFactory, Rotation, archive_path, archives, continued_record, write_errors
 
 BEGINNING = b'{"entry":'
 _LINE = re.compile(rb'\{"entry":(\{.*\}),"prev":"([^"]*)","seq":([1-9][0-9]{0,17}),"hash":"([^"]*)"\}', re.DOTALL)

@@ -41,8 +41,7 @@ from guardagent.policy.language.values import (
     shown,
 )
 from guardagent.policy.provenance.readers import NO_LABELS, DeclaredLabels
-from guardagent.types import thaw
-from guardagent.types.verdicts import format_value
+from guardagent.types import format_value, thaw
 
 # --- terms as text
 

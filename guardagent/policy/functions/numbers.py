@@ -21,7 +21,7 @@ from guardagent.policy.language.values import (
     parsed_instant,
     seconds_of,
 )
-from guardagent.types.verdicts import MAX_DIGITS
+from guardagent.types import MAX_DIGITS
 
 # --- numbers
 

@@ -17,7 +17,7 @@ from guardagent.policy.functions import REGEX, rule_function
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of, parsed
 from guardagent.policy.provenance.readers import LeafReader
 from guardagent.policy.provenance.tokens import Scanner, normalized
-from guardagent.types.verdicts import MAX_DIGITS
+from guardagent.types import MAX_DIGITS
 
 
 @rule_function("lower", ("text",), result="text")

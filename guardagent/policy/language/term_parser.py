@@ -28,7 +28,7 @@ from guardagent.policy.language.declarations import (
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unknown, is_searchable, seconds
-from guardagent.types.verdicts import MAX_DIGITS
+from guardagent.types import MAX_DIGITS
 
 NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")

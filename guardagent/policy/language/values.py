@@ -21,9 +21,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from guardagent._support import json_values
+from guardagent.types import MAX_DIGITS
+from guardagent.types import format_value as shown_value
 from guardagent.types.values import readable
-from guardagent.types.verdicts import MAX_DIGITS
-from guardagent.types.verdicts import format_value as shown_value
 
 MAX_CAUSES = 8  # of one unknown value: in a long list every item can be unknown
 

@@ -36,7 +36,7 @@ from guardagent.policy.review.record import (
 )
 from guardagent.policy.review.requirement import document_problems
 from guardagent.policy.words import policies_in_words
-from guardagent.types.verdicts import format_value
+from guardagent.types import format_value
 
 # --- entries
 
