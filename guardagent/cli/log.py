@@ -21,8 +21,7 @@ from guardagent.cli.policies import TableOptions, TableRun, error_of, require_ar
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.replay import ReplayReport
-    from guardagent.batch.replay.comparison import RuleDifferences
+    from guardagent.batch.replay import ReplayReport, RuleDifferences
     from guardagent.log.verification import ParsedEntry
 
 
@@ -264,8 +263,7 @@ def _replay_tables(tables: TableRun, policies: Path, against: Path | None, locke
     require_arrow()
     from guardagent.batch.arrow.judge import replay_work
     from guardagent.batch.arrow.policy_bundle import PolicyBundle
-    from guardagent.batch.replay import ReplayReport
-    from guardagent.batch.replay.comparison import DifferenceTable
+    from guardagent.batch.replay import DifferenceTable, ReplayReport
     from guardagent.batch.replay.conversation import NoModel
 
     candidate = PolicyBundle.of([policies], locked=locked, model=NoModel())

@@ -98,13 +98,16 @@ class TranscriptCall:
     failed: bool | None = None
 
 
-def transcripts_of(project: Path, home: Path, limit: int = 3) -> list[Path]:
+_MAX_TRANSCRIPTS = 3
+
+
+def transcripts_of(project: Path, home: Path) -> list[Path]:
     """Returns the newest transcripts of a project."""
     folder = (
         home / ".claude" / "projects" / "".join(character if character.isalnum() else "-" for character in str(project))
     )
     files = [path for path in folder.glob("*.jsonl") if path.stat().st_size <= MAX_BYTES] if folder.is_dir() else []
-    return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:limit]
+    return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:_MAX_TRANSCRIPTS]
 
 
 def read_transcript(path: Path) -> list[TranscriptCall]:

@@ -2,6 +2,11 @@
 
 They are kept for all tenants in the state that servers share. A preview foresees the effect of an approval: the guard
 judges the call in a copy of its session, without effect.
+
+pending -> approved or edited   enough approvers agree about the same arguments
+pending -> rejected             one approver rejects
+pending -> expired              the deadline passes
+approved or edited -> used      the call was allowed with it, once
 """
 
 from __future__ import annotations
@@ -9,21 +14,134 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
 
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.wire import read_value, write_value
-from guardagent.errors import GuardError, error_text
-from guardagent.server.approval_record import FINAL, ApprovalRecord, ApprovalRules
+from guardagent.errors import ForbiddenError, GuardError, error_text
+from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import HostSession
-from guardagent.server.service.requests import RequestConflictError, UnknownItemError
-from guardagent.server.settings import WebhookEvent
+from guardagent.server.settings import ApprovalRules, WebhookEvent
 from guardagent.server.state import StateStore
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict
+
+ApprovalStatus = Literal["pending", "approved", "edited", "rejected", "expired", "used"]
+FINAL: tuple[ApprovalStatus, ...] = ("rejected", "expired", "used")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRecord:
+    """An approval, bound to one call with its arguments in one version of a policy.
+
+    Attributes:
+        session: the session of the call.
+        policy, policy_version: the policy that asks, and the digest of its version.
+        call: the call's id, tool, arguments and agent as they were proposed.
+        digest: the digest of the call; an approval is for no other one.
+        rules, reasons: the rules that escalated, and what they say.
+        requested_by: the id of the caller.
+        user: the id of the principal on whose behalf the agent acts.
+        created, deadline: in seconds since the epoch.
+        quorum, four_eyes: as in `ApprovalRules`.
+        status: the last one that was stored; `at` tells the one at a time.
+        args: the arguments of the last edit; None if nobody edited them.
+        steps: the answers: `by`, `choice`, `reason`, `at`.
+    """
+
+    session: str
+    policy: str
+    policy_version: str
+    call: Mapping[str, Any]
+    digest: str
+    rules: Sequence[str]
+    reasons: Sequence[str]
+    requested_by: str
+    user: str | None
+    created: float
+    deadline: float
+    quorum: int = 1
+    four_eyes: bool = True
+    status: ApprovalStatus = "pending"
+    args: Mapping[str, Any] | None = None
+    steps: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> ApprovalRecord:
+        """Returns the record of a stored value."""
+        return cls(**{**content, "steps": tuple(content["steps"])})
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Its value in a store."""
+        return asdict(self)
+
+    def at(self, now: float) -> ApprovalRecord:
+        """Returns the record at a time: nothing can be approved or used after the deadline."""
+        is_late = now >= self.deadline and self.status in ("pending", "approved", "edited")
+        return replace(self, status="expired") if is_late else self
+
+    @property
+    def agreeing(self) -> tuple[str, ...]:
+        """The approvers of the arguments as they are: those since the last edit, and who edited them."""
+        last = max((at for at, step in enumerate(self.steps) if step["choice"] == "edit"), default=0)
+        return tuple(dict.fromkeys(step["by"] for step in self.steps[last:]))
+
+    def answered(self, answer: Approval, by: str, now: float) -> ApprovalRecord:
+        """Returns the record after an approver's answer.
+
+        Raises:
+            RequestConflictError: it is decided, or this approver has answered; the message says who decided.
+            ForbiddenError: this approver may not decide on it.
+        """
+        record = self.at(now)
+        record.require_open(by)
+        step = {"by": by, "choice": answer.choice, "reason": answer.reason, "at": now}
+        record = replace(record, steps=(*record.steps, step))
+        if answer.choice == "reject":
+            return replace(record, status="rejected")
+        if answer.choice == "edit":
+            record = replace(record, args=answer.args)
+        if len(record.agreeing) < record.quorum:
+            return record
+        return replace(record, status="approved" if record.args is None else "edited")
+
+    def require_open(self, by: str) -> None:
+        """Requires that an approver may answer.
+
+        Raises:
+            RequestConflictError, ForbiddenError: as `answered`.
+        """
+        if self.status != "pending":
+            who = " and ".join(dict.fromkeys(step["by"] for step in self.steps)) or "the deadline"
+            raise RequestConflictError(f"this approval is {self.status}; decided by {who}")
+        if self.four_eyes and by in (self.requested_by, self.user):
+            raise ForbiddenError("a caller or user may not approve their own call; expected another approver")
+        if by in self.agreeing:
+            raise RequestConflictError("this approver has answered; expected another one")
+
+    @property
+    def answer(self) -> Approval:
+        """The decision, for the guard that judges the call again; one that is pending or expired rejects.
+
+        A used one stays as it was, for a request that is repeated: the history has the call already, and the ledger
+        makes sure that nothing runs twice.
+        """
+        by = ", ".join(self.agreeing) or None
+        if self.status in ("approved", "edited", "used"):
+            if self.args is not None:
+                return Approval("edit", self.args, by=by, of=self.digest)
+            return Approval("approve", by=by, of=self.digest)
+        if self.status == "rejected":
+            last = self.steps[-1]
+            return Approval("reject", reason=last["reason"], by=last["by"])
+        return Approval("reject", reason=f"the approval is {self.status}")
+
+
+# --- requests and answers
 
 JSON = dict[str, Any]
 MAX_WAIT = 20.0  # seconds of a request that waits for an answer

@@ -25,10 +25,28 @@ from urllib.parse import urlsplit
 from guardagent._support.files import parse_yaml, read_text
 from guardagent._support.http import is_loopback
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
-from guardagent.server.approval_record import ApprovalRules
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+# --- approvals
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRules:
+    """The rules for the approvals of a policy.
+
+    Attributes:
+        quorum: how many approvers have to agree.
+        seconds: how long a request waits; after that it is denied.
+        four_eyes: whether nobody may approve a call of their own: neither the caller that requests it nor the user on
+            whose behalf the agent acts.
+    """
+
+    quorum: int = 1
+    seconds: float = 3600.0
+    four_eyes: bool = True
+
 
 # --- the console
 

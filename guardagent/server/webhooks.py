@@ -26,9 +26,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from guardagent.errors import error_text
-from guardagent.server.approval_record import ApprovalRecord
-from guardagent.server.approvals import ApprovalDesk
-from guardagent.server.service.requests import UnknownItemError
+from guardagent.server.approvals import ApprovalDesk, ApprovalRecord
+from guardagent.server.service import UnknownItemError
 from guardagent.server.settings import WebhookEvent, WebhookSettings
 from guardagent.server.state import StateStore, StoredItem
 

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 
 from guardagent._terminal import printable
 from guardagent.server.access import EVERY_TENANT, PERMITTED, AccessedOperation, Caller
+from guardagent.server.service import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.service.requests import UnknownItemError
 
 if TYPE_CHECKING:
     from jinja2 import Environment

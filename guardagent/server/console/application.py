@@ -42,7 +42,7 @@ from guardagent.server.console import (
     render,
 )
 from guardagent.server.console.pages import PAGES
-from guardagent.server.http.error_answers import error_answer
+from guardagent.server.http import error_answer
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ConsoleSettings
 from guardagent.server.state import StateStore, StoredItem

@@ -9,9 +9,9 @@ from guardagent._support import json_values
 from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
-from guardagent.server.http.error_answers import error_answer
+from guardagent.server.http import error_answer
+from guardagent.server.service import RequestConflictError
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.service.requests import RequestConflictError
 
 # --- calls that agents may not make without a person
 

@@ -33,10 +33,10 @@ from guardagent.errors import AccessError, GuardError
 from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
-from guardagent.server.http.error_answers import error_answer
+from guardagent.server.http import error_answer
 from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
+from guardagent.server.service import RequestConflictError, ServiceRequest
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.service.requests import RequestConflictError, ServiceRequest
 
 MAX_KEY = 200
 MAX_STREAMS = 500

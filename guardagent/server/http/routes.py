@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from guardagent._version import __version__
 from guardagent.enforcement.wire.values import WireShape
 from guardagent.server.access import PERMITTED, AccessedOperation, CallerRole
+from guardagent.server.service import MAX_LIMIT, ServiceRequest, UnknownItemError
 from guardagent.server.service.guard_service import (
     APPROVAL_ANSWER,
     CHECK,
@@ -29,7 +30,6 @@ from guardagent.server.service.guard_service import (
     GuardService,
 )
 from guardagent.server.service.guards import ATTACHMENT, FINISHED_RUN
-from guardagent.server.service.requests import MAX_LIMIT, ServiceRequest, UnknownItemError
 from guardagent.server.service.stores import NEW_TOKEN
 
 _TENANT = {"tenant": "for admins of all tenants"}

@@ -1,1 +1,183 @@
-"""Everything that a server does, without HTTP: see `GuardService`."""
+"""Everything that a server does, without HTTP: see `GuardService`.
+
+Here are a request of a known caller, its errors, and the answers to requests that are repeated with an idempotency key.
+The answers are stored, so that every server knows them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.enforcement.wire import WireError
+from guardagent.errors import InputError
+from guardagent.server.access import EVERY_TENANT, Caller
+from guardagent.server.state import StateStore, StoredItem
+
+MAX_LIMIT = 500
+
+# --- errors
+
+
+class UnknownItemError(InputError):
+    """It does not exist for this caller. Another tenant's looks the same as one that does not exist."""
+
+
+class RequestConflictError(InputError):
+    """The request contradicts what has happened."""
+
+
+class RepeatedKeyError(InputError):
+    """The idempotency key belongs to another request."""
+
+
+class RequestRunningError(RequestConflictError):
+    """The first request with the same idempotency key is still running."""
+
+
+# --- a request
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRequest:
+    """A request of a known caller.
+
+    Attributes:
+        caller: who sends it.
+        body: its JSON value; an empty mapping without one.
+        key: its idempotency key; None if it has none.
+        path: the parts of the address.
+        query: the options of the address.
+        server: the application, with its metrics and its document.
+    """
+
+    caller: Caller
+    body: Any
+    key: str | None
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    server: Any
+
+    def identity(self) -> str:
+        """A value that only a repetition of this request has."""
+        if self.key is None:
+            return secrets.token_hex(16)
+        return _digest([self.caller.id, self.key, self.body])
+
+    @property
+    def tenant(self) -> str:
+        """The tenant that a reader's request concerns: the caller's own, unless an admin of all names one.
+
+        Raises:
+            WireError: the admin names none.
+            UnknownItemError: the caller names another tenant.
+        """
+        named = self.query.get("tenant")
+        if named is None and self.caller.tenant == EVERY_TENANT:
+            raise WireError("tenant", "is missing; an admin of all tenants names one, such as '?tenant=shop'")
+        if named is not None and not self.caller.can_see(named):
+            raise UnknownItemError("there is no such tenant")
+        return self.caller.tenant if named is None else named
+
+    def number(self, name: str) -> int | None:
+        """Returns an option that is a whole number; None if it is missing.
+
+        Raises:
+            WireError: it is something else.
+        """
+        text = self.query.get(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+            raise WireError(name, f"is {text[:40]!r}; expected a whole number")
+        return int(text)
+
+    @property
+    def limit(self) -> int:
+        """The option `limit`.
+
+        Raises:
+            WireError: it is not between 1 and 500.
+        """
+        number = self.number("limit")
+        if number is not None and not 0 < number <= MAX_LIMIT:
+            raise WireError("limit", f"is {number}; expected 1 to {MAX_LIMIT}")
+        return 50 if number is None else number
+
+
+# --- answers to repeated requests
+
+ANSWER = "answer"
+RUNNING_SECONDS = 20.0  # after which a server that has not answered counts as gone
+
+
+class RepeatedRequests:
+    """Keeps the answers to requests with keys.
+
+    Args:
+        state: stores them.
+    """
+
+    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
+        self._state, self._clock = state, clock
+
+    def once(self, tenant: str, caller: str, key: str | None, request: Any, run: Callable[[], Any]) -> Any:
+        """Runs a request, unless it has run; returns its answer.
+
+        Args:
+            tenant: the tenant of the caller.
+            caller: the id of the caller, whose keys are its own.
+            key: the key; without one, the request runs.
+            request: its address and its body.
+            run: runs it.
+
+        Raises:
+            RepeatedKeyError: another request had this key.
+            RequestRunningError: the first one is running.
+        """
+        if key is None:
+            return run()
+        name = _digest([caller, key])
+        digest, now = _digest(request), self._clock()
+        begun = {"request": digest, "since": now, "answer": None}
+        if not self._state.add(ANSWER, tenant, name, begun):
+            state_value = self._state.get(ANSWER, tenant, name)
+            if state_value is not None:
+                if (answer := self._earlier(state_value, digest, now)) is not None:
+                    return answer
+                if not self._state.replace(ANSWER, tenant, name, state_value.version, begun):
+                    raise _running()
+        return self._run(tenant, name, begun, run)
+
+    def _earlier(self, stored_item: StoredItem, digest: str, now: float) -> Any:
+        """The answer of an earlier request; None if its server is gone."""
+        if stored_item.value["request"] != digest:
+            raise RepeatedKeyError("another request had this key; expected a new key for each request")
+        if stored_item.value["answer"] is None and now - stored_item.value["since"] < RUNNING_SECONDS:
+            raise _running()
+        return stored_item.value["answer"]
+
+    def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
+        try:
+            answer = run()
+        except BaseException:
+            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
+            raise
+        item = self._state.get(ANSWER, tenant, name)
+        if item is not None:
+            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
+        return answer
+
+
+def _running() -> RequestRunningError:
+    return RequestRunningError("the first request with this key is running; send it again in a second")
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

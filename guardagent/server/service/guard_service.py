@@ -22,8 +22,14 @@ from guardagent.enforcement.wire.values import WireError, WireField, WireShape, 
 from guardagent.errors import GuardError, InputError, LedgerError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
-from guardagent.server.approval_record import FINAL, ApprovalRecord
-from guardagent.server.approvals import APPROVAL, ApprovalDesk, approval_id, preview, shown
+from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, approval_id, preview, shown
+from guardagent.server.service import (
+    ANSWER,
+    RepeatedRequests,
+    RequestConflictError,
+    ServiceRequest,
+    UnknownItemError,
+)
 from guardagent.server.service.guards import (
     SESSION,
     Attachments,
@@ -40,13 +46,6 @@ from guardagent.server.service.policies import (
     PolicyHistory,
     PolicyReports,
     WorkflowReports,
-)
-from guardagent.server.service.requests import (
-    ANSWER,
-    RepeatedRequests,
-    RequestConflictError,
-    ServiceRequest,
-    UnknownItemError,
 )
 from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings

@@ -28,8 +28,8 @@ from guardagent.guard import GuardAgent
 from guardagent.log import AuditLog, verdict_record
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller
+from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.policies import CandidatePolicies, PolicyCatalogue, unchanging
-from guardagent.server.service.requests import RequestConflictError, UnknownItemError
 from guardagent.server.service.stores import ServerStores
 from guardagent.server.settings import AgentSettings, PolicySettings
 from guardagent.server.state import StateStore

@@ -11,7 +11,7 @@ import copy
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
-from guardagent.server.service.requests import RequestConflictError, UnknownItemError
+from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.stores import LogQueries
 from guardagent.server.settings import PolicySettings, WorkflowSettings
 from guardagent.server.state import StateStore
@@ -248,11 +248,10 @@ class PolicyHistory:
 
     Args:
         state: stores it.
-        clock: returns the seconds since the epoch.
     """
 
-    def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
-        self._state, self._clock = state, clock
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
 
     def note(self, name: str, version: Policies) -> None:
         """Notes that a version is in force. One that is there and is not the newest is so again."""
@@ -261,7 +260,7 @@ class PolicyHistory:
             return
         self._state.delete(_KIND, name, version.digest)
         rules = {rule: words.text for rule, words in policies_in_words(version).items()}
-        self._state.add(_KIND, name, version.digest, {"since": self._clock(), "rules": rules})
+        self._state.add(_KIND, name, version.digest, {"since": time.time(), "rules": rules})
 
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
         """Returns the versions of a policy, the newest first."""

@@ -24,7 +24,7 @@ from guardagent.log.chain import Entry
 from guardagent.log.stores import open_reader
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
 from guardagent.server.access import Caller, IssuedToken, TokenStore, roles_of
-from guardagent.server.service.requests import UnknownItemError
+from guardagent.server.service import UnknownItemError
 from guardagent.server.settings import DEFAULT_FOLDER, ServerSettings
 from guardagent.server.state import open_state
 from guardagent.session.counters import CounterReading, CounterStore, Reservation, open_counters

@@ -6,12 +6,18 @@ when it is opened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError
+from guardagent._support.stores import SqliteFile, StoreFormat
+from guardagent.errors import InputError, StateError
+
+if TYPE_CHECKING:
+    from guardagent._support.postgres import TableStore
 
 _PLACE = "guardagent.server.state"
 STORES = Plugins(
@@ -20,8 +26,8 @@ STORES = Plugins(
     ("Store",),
     group="guardagent.states",
     members={
-        "sqlite": f"{_PLACE}.tables:SqliteState",
-        "postgresql": f"{_PLACE}.tables:PostgresState",
+        "sqlite": f"{_PLACE}:SqliteState",
+        "postgresql": f"{_PLACE}:PostgresState",
         "redis": f"{_PLACE}.redis:RedisState",
         "rediss": f"{_PLACE}.redis:open_with_tls",
     },
@@ -84,3 +90,120 @@ def open_state(address: str) -> StateStore:
         raise InputError(f"the state is {address!r}; expected an address such as 'sqlite:server.db'")
     store: StateStore = STORES.load(scheme)(rest)
     return store
+
+
+# --- a table of a database: an SQLite file of one machine, or a PostgreSQL server of several
+
+_COLUMNS = "name, value, number, version"
+
+
+class TableState:
+    """A `StateStore` in the table `items`. Each statement is a transaction of its own.
+
+    Args:
+        tables: has the table.
+    """
+
+    def __init__(self, tables: TableStore) -> None:
+        self._tables = tables
+
+    def close(self) -> None:
+        self._tables.close()
+
+    def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
+        query = """INSERT INTO items (kind, tenant, name, value, version) VALUES (?, ?, ?, ?, 1)
+                   ON CONFLICT (kind, tenant, name) DO NOTHING RETURNING number"""
+        return bool(self._tables.execute(query, (kind, tenant, name, json.dumps(value))))
+
+    def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
+        query = f"SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND name = ?"  # noqa: S608
+        rows = self._tables.repeatable(query, (kind, tenant, name))
+        return _item(rows[0]) if rows else None
+
+    def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
+        query = """UPDATE items SET value = ?, version = version + 1
+                   WHERE kind = ? AND tenant = ? AND name = ? AND version = ? RETURNING number"""
+        return bool(self._tables.execute(query, (json.dumps(value), kind, tenant, name, version)))
+
+    def delete(self, kind: str, tenant: str, *names: str) -> None:
+        if not names:
+            return
+        marks = ", ".join("?" * len(names))
+        query = f"DELETE FROM items WHERE kind = ? AND tenant = ? AND name IN ({marks}) RETURNING number"  # noqa: S608
+        self._tables.execute(query, (kind, tenant, *names))
+
+    def page(self, kind: str, tenant: str, before: int | None, limit: int) -> list[StoredItem]:
+        query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number < ?
+                    ORDER BY number DESC LIMIT ?"""  # noqa: S608
+        last = 2**62 if before is None else before
+        return [_item(row) for row in self._tables.repeatable(query, (kind, tenant, last, limit))]
+
+    def oldest(self, kind: str, tenant: str, after: int, limit: int) -> list[StoredItem]:
+        query = f"""SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND number > ?
+                    ORDER BY number LIMIT ?"""  # noqa: S608
+        return [_item(row) for row in self._tables.repeatable(query, (kind, tenant, after, limit))]
+
+    def tenants(self, kind: str) -> list[str]:
+        query = """SELECT tenant FROM (
+                     WITH RECURSIVE found(tenant) AS (  -- a look into the index for each tenant, whatever they store
+                       SELECT min(tenant) FROM items WHERE kind = ?
+                       UNION ALL
+                       SELECT (SELECT min(tenant) FROM items WHERE kind = ? AND items.tenant > found.tenant)
+                       FROM found WHERE found.tenant IS NOT NULL)
+                     SELECT tenant FROM found) AS known WHERE tenant IS NOT NULL"""
+        return [tenant for (tenant,) in self._tables.repeatable(query, (kind, kind))]
+
+
+def _item(row: Sequence[Any]) -> StoredItem:
+    name, value, number, version = row
+    return StoredItem(name, json.loads(value), number, version)
+
+
+# --- databases
+
+_FORMAT = StoreFormat(
+    "server's state",
+    1,
+    ADVICE,
+    StateError,
+    "guardagent_server",
+    (
+        """CREATE TABLE items (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL,
+                           tenant text NOT NULL, name text NOT NULL, value text NOT NULL,
+                           version bigint NOT NULL)""",
+        "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
+        "CREATE INDEX items_by_number ON items (kind, tenant, number)",
+    ),
+    (
+        """CREATE TABLE items (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, tenant TEXT NOT NULL,
+                               name TEXT NOT NULL, value TEXT NOT NULL, version INTEGER NOT NULL)""",
+        "CREATE UNIQUE INDEX items_by_name ON items (kind, tenant, name)",
+        "CREATE INDEX items_by_number ON items (kind, tenant, number)",
+    ),
+    creator="'guardagent serve'",
+    application=0x47415353,
+)
+
+
+class SqliteState(TableState):
+    """A `StateStore` in a file, which is created in an existing folder. Its address is `sqlite:PATH`.
+
+    Raises:
+        InputError: the file cannot be opened, holds something else, or belongs to another release.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(SqliteFile(Path(path), _FORMAT))
+
+
+class PostgresState(TableState):
+    """A `StateStore` in a database schema. Its address is `postgresql://user@host/database`.
+
+    Raises:
+        InputError: as `PostgresServer`.
+    """
+
+    def __init__(self, rest: str) -> None:
+        from guardagent._support.postgres import PostgresServer  # here: requires psycopg
+
+        super().__init__(PostgresServer(rest, _FORMAT))

@@ -24,8 +24,7 @@ from guardagent.batch.arrow.rows import rows_of
 from guardagent.batch.arrow.schema import DIFFERENCES, EVENTS
 from guardagent.batch.arrow.source_files import find_files, splits_of
 from guardagent.batch.arrow.work import AuditFolder, AuditJob, Work, judge_partition, partitions_of
-from guardagent.batch.replay import ReplayReport, replay
-from guardagent.batch.replay.comparison import DifferenceTable
+from guardagent.batch.replay import DifferenceTable, ReplayReport, replay
 from guardagent.batch.replay.conversation import NoModel, load_replay_policy
 from tests.conftest import Cli, CommandResult, Write
 from tests.tiers import examples

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.server.approval_record import ApprovalRules
+from guardagent.server.approvals import ApprovalRules
 from guardagent.server.settings import PolicySettings, ServerSettings
 from tests.server.servers import POLICIES, LocalServer, ServerClient, tokens_of
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from guardagent.enforcement.approval import Approval
 from guardagent.errors import ForbiddenError
-from guardagent.server.approval_record import ApprovalRecord
-from guardagent.server.service.requests import RequestConflictError
+from guardagent.server.approvals import ApprovalRecord
+from guardagent.server.service import RequestConflictError
 
 
 def record(**more: Any) -> ApprovalRecord:

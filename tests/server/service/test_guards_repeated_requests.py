@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.service.requests import (
+from guardagent.server.service import (
     RUNNING_SECONDS,
     RepeatedKeyError,
     RepeatedRequests,
