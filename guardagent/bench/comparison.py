@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import MAX_DATA_BYTES, parse_json, read_json_lines, read_text
-from guardagent.bench.generation import markdown
 from guardagent.bench.metrics import METRICS, mean
-from guardagent.bench.results import NOT_RUN, about, line, shares
+from guardagent.bench.results import NOT_RUN, about, line, markdown, shares
 from guardagent.errors import ContentError, InputError
 
 COLUMNS = ("model calls", "prompt tokens", "completion tokens", "seconds", "US dollars")

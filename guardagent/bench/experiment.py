@@ -22,7 +22,6 @@ from guardagent._support.execution import deny_on_crash_flow
 from guardagent._version import __version__
 from guardagent.batch.pool import map_concurrently
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow, Replay, find_evaluation
-from guardagent.bench.generation import is_silent, measure_generated
 from guardagent.bench.metrics import measure, measure_cost, measure_groups, measure_unknown, wrong_rows
 from guardagent.bench.replay import run_replay
 from guardagent.bench.results import (
@@ -30,6 +29,8 @@ from guardagent.bench.results import (
     Row,
     digest_of,
     draw,
+    is_silent,
+    measure_generated,
     result_row,
     results_folder,
     setup_of,

@@ -15,9 +15,8 @@ from typing import Any
 from guardagent._version import __version__
 from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import Replay
-from guardagent.bench.generation import markdown
 from guardagent.bench.metrics import WriteCalls, match_expected, pass_hat_k
-from guardagent.bench.results import line_of, new_figure, results_folder, write_results
+from guardagent.bench.results import line_of, markdown, new_figure, results_folder, write_results
 from guardagent.bench.trajectories import Trajectory, TrajectoryGuard, read_state, read_trajectories
 from guardagent.errors import InputError
 from guardagent.types import Verdict

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.bench import Evaluation, judge_all
-from guardagent.bench.generation import describe, is_silent, measure_generated
-from guardagent.bench.results import Results
+from guardagent.bench.results import Results, describe, is_silent, measure_generated
 from guardagent.errors import ContentError, InputError
 from guardagent.programs.memory.agents import Demonstration
 from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked_verdict

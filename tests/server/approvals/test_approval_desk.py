@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.server.approvals import ApprovalRules
-from guardagent.server.settings import PolicySettings, ServerSettings
+from guardagent.server.settings import ApprovalRules, PolicySettings, ServerSettings
 from tests.server.servers import POLICIES, LocalServer, ServerClient, tokens_of
 
 LARGE = {"id": "c2", "tool": "refund", "args": {"order": "W1", "amount": 500}}
