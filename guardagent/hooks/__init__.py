@@ -4,9 +4,8 @@ hosts          one file per host: its events, its answers, its settings
 client         the program that a hook runs; it passes the event on to the daemon
 hook_daemon    one process per user, which decides
 hook_event     the events and answers that all hosts share
-hook_judge     the decisions of one installed hook
+hook_judge     the decisions of one installed hook; what no agent may change: the policy, the state, the hooks
 hook_state     its policy and hash, calls that wait, calls without a verdict, the age of histories
 calls          arguments as rules judge them, calls of earlier sessions, settings with hooks
-protection     what no agent may change: the policy, the state, the hooks themselves
 installation   `guardagent hook install`, `status` and `uninstall`; the setup of a project
 """
