@@ -34,7 +34,7 @@ def read_text(path: Path | str, *, limit: int = MAX_BYTES, may_be_blank: bool = 
     Raises:
         InputError: it is missing, a folder, unreadable, empty, larger than `limit` bytes, or not UTF-8 text.
     """
-    data = _standard_input(limit) if str(path) == "-" else _bytes(Path(path), limit)
+    data = _standard_input(limit) if str(path) == "-" else read_bytes(Path(path), limit)
     name = "standard input" if str(path) == "-" else str(path)
     if len(data) > limit:
         raise ContentError(f"has more than {limit:,} bytes; expected at most that many", name)
@@ -80,7 +80,12 @@ def _standard_input(limit: int) -> bytes:
     return sys.stdin.buffer.read(limit + 1)
 
 
-def _bytes(path: Path, limit: int) -> bytes:
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Returns the bytes of a file; at most one more than the limit.
+
+    Raises:
+        InputError: it is missing, a folder or unreadable.
+    """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; expected a file")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from guardagent._support.files import read_bytes
 from guardagent._support.requirements import require
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.documents.sentences import (
@@ -103,12 +104,4 @@ def _bytes(path: str) -> bytes:
         if sys.stdin is None:
             raise InputError("standard input is closed; expected a document")
         return sys.stdin.buffer.read(MAX_PDF + 1)
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(MAX_PDF + 1)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: is a folder; expected a file") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    return read_bytes(Path(path), MAX_PDF)
