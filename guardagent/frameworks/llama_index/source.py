@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from guardagent.frameworks.llama_index import extractor as live
 from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES, EventStep, is_event
 from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     ClassStub,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from guardagent.frameworks.openai_agents import extractor as live
 from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue
+from guardagent.workflow.extraction import Alternatives, UnknownValue
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction, summarize_code
 from guardagent.workflow.python_source.evaluator import Evaluator, underlying
 from guardagent.workflow.python_source.modules import (

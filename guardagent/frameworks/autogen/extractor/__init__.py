@@ -26,9 +26,17 @@ from guardagent.frameworks.autogen.extractor.turns import (
     without_early_stops,
 )
 from guardagent.frameworks.autogen.package import FRAMEWORK
-from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction import (
+    Alternatives,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    UnknownValue,
+    from_module,
+    is_a,
+    private_attribute,
+)
 from guardagent.workflow.model.graph import Graph, mark
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[TeamTurn], Termination], Region]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.extraction import UnknownValue
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import (

@@ -19,7 +19,7 @@ from guardagent.frameworks.autogen.source.participants import (
     register_hand_off,
     swarm,
 )
-from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,

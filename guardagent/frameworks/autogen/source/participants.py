@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.agents import CODE
-from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a
+from guardagent.workflow.extraction import AgentTools, UnknownValue, defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
 from guardagent.workflow.python_source.stubs import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.extraction import UnknownValue
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
