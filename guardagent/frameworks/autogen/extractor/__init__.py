@@ -36,6 +36,7 @@ from guardagent.workflow.extraction import (
     from_module,
     is_a,
     private_attribute,
+    single,
 )
 from guardagent.workflow.model.graph import Graph, mark
 
@@ -87,7 +88,7 @@ class TeamRegions:
 
     def _agent(self, agent: Agent, within: tuple[str, ...]) -> Region:
         node = self.assembly.id(agent.agent, agent.name, within)
-        region = Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        region = single(node)
         self._regions[id(agent.agent)] = (agent.agent, region)  # one of its tools may lead back to it
         tools = agent.tools
         self.assembly.describe(
@@ -151,7 +152,7 @@ class TeamRegions:
             f"{team.name!r} is a {type(team).__name__}, a class that is not supported: verify what it runs separately"
         )
         self.assembly.describe(node, "subgraph", str(team.name), widened=why, tools_unknown=why)
-        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        return single(node)
 
 
 def _is_known(kind: type) -> bool:

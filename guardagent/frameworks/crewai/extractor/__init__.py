@@ -33,7 +33,15 @@ from guardagent.frameworks.crewai.extractor.objects import (
 )
 from guardagent.frameworks.crewai.extractor.triggers import Method, Triggers, condition_text, conjuncts, events
 from guardagent.frameworks.crewai.package import FRAMEWORK
-from guardagent.workflow.extraction import Assembly, Region, RegionEntry, RegionExit, from_module, private_attribute
+from guardagent.workflow.extraction import (
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    from_module,
+    private_attribute,
+    single,
+)
 from guardagent.workflow.model.graph import EDGES, TOOLS, EdgeKind, Graph, NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, definition, summarize
 from guardagent.workflow.python_source.calls import RUN_METHODS, foreign
@@ -254,7 +262,7 @@ class FlowMethod:
         self.assembly.describe(
             node, kind, self.name, tools=tools.names, gated_tools=tools.gated, **known, **self._metadata()
         )
-        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        return single(node)
 
     def _metadata(self) -> dict[str, Any]:
         waits = self.definition.listen if self.definition.listen is not None else self.definition.start
@@ -345,7 +353,7 @@ class FlowMethod:
             node = self.assembly.describe(
                 self._inner_node(step.kind), "subgraph", self.name, widened=why, tools_unknown=why
             )
-        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        return single(node)
 
     def _inner_node(self, what: str) -> str:
         return self.assembly.id(object(), f"{self.name}/{what}", self.within)
@@ -554,4 +562,4 @@ def _agent(assembly: Assembly, reader: CrewReader, agent: Any) -> Region:
         node, "tool" if tools else "llm", name, tools=tools.names, gated_tools=tools.gated, model_chooses=bool(tools),
         **tools.marks(),
     )  # fmt: skip
-    return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+    return single(node)

@@ -79,7 +79,7 @@ def tool_of_function(interpreter: Interpreter, arguments: Arguments) -> Values |
     """`StructuredTool.from_function(f)`, and the like."""
     sources = [arguments.get(name, place) or NOTHING for name, place in (("func", 0), ("coroutine", 1))]
     functions = [value for values in sources for value in values.known if isinstance(value, Function | PartialFunction)]
-    named = (arguments.get("name") or UNKNOWN).strings
+    named = arguments.values_of("name").strings
     if not functions and not named:
         return None
     name = next(iter(named)) if named else name_of(functions[0])
@@ -256,7 +256,7 @@ def _shipped_middleware(interpreter: Interpreter, name: str, arguments: Argument
     tools = [_list_of(exactly(SourceTool(tool, None, interpreter))) for tool in names]
     created = Middleware(name, {hook: [] for hook in jumps}, jumps, tools)
     if name == "HumanInTheLoopMiddleware":
-        options = _interrupt_options(interpreter, arguments.get("interrupt_on", 0) or UNKNOWN)
+        options = _interrupt_options(interpreter, arguments.values_of("interrupt_on", 0))
         created.hitl.append(HitlStub(dict(options)))
     special = (arguments.get("pii_type" if name == "PIIMiddleware" else "tool_name", 0) or NOTHING).strings
     if special and name in {"PIIMiddleware", "ToolCallLimitMiddleware"}:
@@ -312,7 +312,7 @@ def _function_middleware(
     interpreter: Interpreter, hook: str, options: Arguments, function: Function | PartialFunction
 ) -> Middleware:
     """Middleware that a decorator makes of a function."""
-    named = (options.get("name") or UNKNOWN).strings
+    named = options.values_of("name").strings
     created = Middleware(next(iter(named)) if named else name_of(function))
     if hook == "wrap_tool_call":
         created.wrapper = exactly(function)
@@ -328,8 +328,8 @@ def _function_middleware(
 
 def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool:
     """Returns the tool of `create_handoff_tool`."""
-    target = arguments.get("agent_name") or UNKNOWN
-    own = (arguments.get("name") or UNKNOWN).strings
+    target = arguments.values_of("agent_name")
+    own = arguments.values_of("name").strings
     name = re.sub(r"\s+", "_", min(own or target.strings or {"agent"}).strip()).lower()
     keywords = {"goto": target, "graph": exactly("__parent__")}
     command = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords=keywords))
@@ -339,7 +339,7 @@ def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool
 
 def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) -> SourceGraph:
     """Returns the graph of `create_supervisor` or `create_swarm`, which is not compiled yet."""
-    agents = interpreter.elements(arguments.get("agents", 0) or UNKNOWN)
+    agents = interpreter.elements(arguments.values_of("agents", 0))
     members = {name_of(value): value for value in agents.known}
     leader = _leader(interpreter, members, arguments, line) if maker == "create_supervisor" else None
     graph = SourceGraph(interpreter, line)
@@ -362,7 +362,7 @@ def _leader(interpreter: Interpreter, members: dict[str, object], arguments: Arg
     handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in members]
     own = any(isinstance(getattr(value, "function", None), FixedFunction) for value in tools.known)
     every = (*tools.known, *(() if own else handing))  # its own tools to hand over replace the others
-    named = arguments.get("supervisor_name") or UNKNOWN
+    named = arguments.values_of("supervisor_name")
     keywords = {
         "tools": _list_of(Values(every, tools.complete)),
         "name": named if named.strings else exactly("supervisor"),
@@ -396,7 +396,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     path = path_of(target.callee if isinstance(target, CallResult) else target)
     if path.partition(".")[0] not in PACKAGES:
         return None
-    name, first = path.rpartition(".")[2], (arguments.get("", 0) or UNKNOWN).known[:1]
+    name, first = path.rpartition(".")[2], arguments.values_of("", 0).known[:1]
     for function in (value for value in first if isinstance(value, Function | PartialFunction)):
         if (decorated := _decorated(interpreter, target, name, function)) is not None:
             return exactly(decorated)

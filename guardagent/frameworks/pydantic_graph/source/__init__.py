@@ -347,7 +347,7 @@ def _shown(owner: ObjectStub, value: object) -> Any:
 
 
 def _join(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    reducers = arguments.get("reducer", 0) or UNKNOWN
+    reducers = arguments.values_of("reducer", 0)
     first_reducer = reducers.known[0] if reducers.known else None
     identifier = _text(arguments.get("node_id")) or _draft(owner).free_id(
         function_name(owner.interpreter, first_reducer) or "join"
@@ -368,7 +368,7 @@ def _decide(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _branch(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`decision.branch(...)`: a new decision with one branch more."""
     before = owner.attributes["part"].known[0]
-    branches = [value.attributes["path"].known[0] for value in (arguments.get("branch", 0) or UNKNOWN).known
+    branches = [value.attributes["path"].known[0] for value in arguments.values_of("branch", 0).known
                 if isinstance(value, ObjectStub) and "path" in value.attributes]  # fmt: skip
     if not branches:
         _draft(owner).leave_unfinished(f"line {line}: the source does not determine a branch of {before.id!r}")
@@ -395,7 +395,7 @@ def _nodes(owner: ObjectStub, several: Iterable[Values], line: int) -> Iterator[
 
 
 def _match(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, tests = arguments.get("source", 0) or UNKNOWN, arguments.get("matches")
+    sources, tests = arguments.values_of("source", 0), arguments.get("matches")
     test = tests.known[0] if tests is not None and tests.known else None
     shown = owner.interpreter.converter.convert(test) if test is not None else None
     return _path(owner, PathDraft(source=_type_name(sources), matches=shown), line)
@@ -419,8 +419,8 @@ def _type_name(values: Values) -> object:
 
 
 def _match_node(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    ends = tuple(_nodes(owner, [arguments.get("source", 0) or UNKNOWN], line))
-    path = PathDraft((), tuple(map(way_to, ends)), ends, _type_name(arguments.get("source", 0) or UNKNOWN))
+    ends = tuple(_nodes(owner, [arguments.values_of("source", 0)], line))
+    path = PathDraft((), tuple(map(way_to, ends)), ends, _type_name(arguments.values_of("source", 0)))
     return _path(owner, path, line)
 
 
@@ -458,7 +458,7 @@ def _label(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _transform(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    functions = (arguments.get("func", 0) or UNKNOWN).known
+    functions = arguments.values_of("func", 0).known
     shown = owner.interpreter.converter.convert(functions[0]) if functions else None
     return _further(owner, part_of("TransformMarker", "paths", transform=shown), line)
 
@@ -466,7 +466,7 @@ def _transform(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _broadcast(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`edge.broadcast(lambda e: [e.to(...), ...])`."""
     path, targets = _held(owner), []
-    for function in (arguments.get("get_forks", 0) or UNKNOWN).known:
+    for function in arguments.values_of("get_forks", 0).known:
         fresh = _path(owner, PathDraft(path.sources), line)
         for several in owner.interpreter.call(function, Arguments((fresh,))).known:
             targets += _paths(exactly(several))
@@ -502,7 +502,7 @@ def _add(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _add_edge(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, ends = (tuple(_nodes(owner, [arguments.get(name, place) or UNKNOWN], line))
+    sources, ends = (tuple(_nodes(owner, [arguments.values_of(name, place)], line))
                      for place, name in enumerate(("source", "destination")))  # fmt: skip
     label = _text(arguments.get("label"))
     items = [part_of("LabelMarker", "paths", label=label)] if label else []
@@ -511,7 +511,7 @@ def _add_edge(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _add_mapping(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, ends = (tuple(_nodes(owner, [arguments.get(name, place) or UNKNOWN], line))
+    sources, ends = (tuple(_nodes(owner, [arguments.values_of(name, place)], line))
                      for place, name in enumerate(("source", "map_to")))  # fmt: skip
     identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("map")
     item = part_of(
@@ -526,7 +526,7 @@ def _add_mapping(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _class_node(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`g.node(Class)`: the path from a class to the nodes of its return annotation."""
     draft, path = _draft(owner), None
-    for value in (arguments.get("node_type", 0) or UNKNOWN).known:
+    for value in arguments.values_of("node_type", 0).known:
         node = draft.node_of(value, line)
         path = draft.declared(node, owner.interpreter.member(value, "run")) if node is not None else None
         if node is not None and path is None:
