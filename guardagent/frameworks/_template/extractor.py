@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from guardagent.frameworks._template.package import FRAMEWORK
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.model.graph import END, START, TOOLS, Graph, GraphBuilder
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.agents import ADK
 from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.stubs import (
@@ -365,7 +365,7 @@ def _from_server(interpreter: Interpreter, path: str, arguments: Arguments, line
 
 def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
     """An agent that a YAML file describes, which is not read."""
-    files = (arguments.get("config_path", 0) or UNKNOWN).strings or ("a file",)
+    files = arguments.values_of("config_path", 0).strings or ("a file",)
     interpreter.converter.note(
         f"line {line}: the agent is described in {' or '.join(sorted(files))}, which is not read"
     )

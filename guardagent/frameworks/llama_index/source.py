@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from guardagent.frameworks.llama_index import extractor as live
 from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES, EventStep, is_event
 from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
@@ -105,7 +105,7 @@ def called_step(interpreter: Interpreter, target: object, arguments: Arguments) 
     if functions is None or not any(isinstance(function, Function | PartialFunction) for function in functions.known):
         return None
     options = target.arguments if isinstance(target, CallResult) else Arguments()
-    for owner in (options.get("workflow") or UNKNOWN).known:
+    for owner in options.values_of("workflow").known:
         if isinstance(owner, Class):
             _FREE.setdefault(interpreter, []).extend((owner, function, options) for function in functions.known)
     return functions
@@ -289,7 +289,7 @@ def called_agent(interpreter: Any, target: object, arguments: Arguments, line: i
         passed |= {key: values for key, values in arguments.keywords.items() if key == "async_fn"}
         return exactly(make(interpreter, kind, Arguments((), passed), line))
     if name == "AgentWorkflow.from_tools_or_functions":
-        tools = arguments.get("tools_or_functions", 0) or UNKNOWN
+        tools = arguments.values_of("tools_or_functions", 0)
         agent = make(interpreter, _FUNCTION_AGENT, Arguments((), {"tools": tools}), line)
         members = exactly(Sequence((exactly(agent),)))
         return exactly(make(interpreter, _TEAM, Arguments((), {"agents": members}), line))

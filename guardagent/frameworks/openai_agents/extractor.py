@@ -35,15 +35,18 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.frameworks.openai_agents.package import FRAMEWORK
-from guardagent.workflow.extraction.objects import (
+from guardagent.workflow.extraction import (
     AgentTools,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
     UnknownValue,
     defined_outside,
     is_a,
     private_attribute,
     source_location,
 )
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.model.graph import EDGES, END, Graph, Unseen
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.steps import FunctionCode, guard_label

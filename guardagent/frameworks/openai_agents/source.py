@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from guardagent.frameworks.openai_agents import extractor as live
 from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
+from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
@@ -19,7 +19,6 @@ from guardagent.workflow.python_source.stubs import (
 )
 from guardagent.workflow.python_source.values import (
     NOTHING,
-    UNKNOWN,
     Arguments,
     CallResult,
     Function,
@@ -102,7 +101,7 @@ def _as_tool(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def _handoff(interpreter: Interpreter, arguments: Arguments, line: int) -> Values:
     """The hand-offs of `handoff(agent)`, one for each possible agent."""
-    agents = arguments.get("agent", 0) or UNKNOWN
+    agents = arguments.values_of("agent", 0)
     known = [agent for agent in agents.known if is_workflow(agent)]
     created = [_handoff_to(interpreter, agent, arguments, line) for agent in known]
     if not agents.complete or len(known) < len(agents.known):

@@ -95,7 +95,7 @@ def _is_generator(owner: object) -> bool:
 
 def _is_instance(arguments: Arguments) -> bool | None:
     """Whether a literal is an instance of a type; None if that is unknown."""
-    first, kinds = (arguments.get("", place) or UNKNOWN for place in range(2))
+    first, kinds = (arguments.values_of("", place) for place in range(2))
     if not all(argument.complete and len(argument.known) == 1 and not argument.cyclic for argument in (first, kinds)):
         return None
     value, kind = first.known[0], kinds.known[0]
@@ -160,7 +160,7 @@ def _next(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> 
 
 
 def _cast(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
-    return arguments.get("val", 1) or UNKNOWN
+    return arguments.values_of("val", 1)
 
 
 def _awaited(_evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
@@ -198,7 +198,7 @@ def _pairs(evaluator: EvaluatorProtocol, value: object) -> list[tuple[Values, Va
 
 
 def _getattr(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
-    names = (arguments.get("", 1) or UNKNOWN).strings
+    names = arguments.values_of("", 1).strings
     if not names or not first.complete:
         return UNKNOWN
     values = arguments.get("", 2) or NOTHING
@@ -254,7 +254,7 @@ def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> V
 
 
 def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
-    return exactly(Sequence((evaluator.elements(arguments.get("", 1) or UNKNOWN),), ordered=False))
+    return exactly(Sequence((evaluator.elements(arguments.values_of("", 1)),), ordered=False))
 
 
 def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
@@ -292,7 +292,7 @@ def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Argument
     pairs = evaluator.pairs(owner)
     if name in {"get", "pop", "setdefault"} and (pairs is not None or isinstance(owner, Instance)):
         default = arguments.get("default", 1)
-        return evaluator.item(owner, arguments.get("key", 0) or UNKNOWN) | (default or exactly(None))
+        return evaluator.item(owner, arguments.values_of("key", 0)) | (default or exactly(None))
     if pairs is None:
         return None
     ordered = all(key.strings is not None and len(key.strings) == 1 for key, _ in pairs)
@@ -347,7 +347,7 @@ def _result_method(owner: CallResult, name: str, arguments: Arguments) -> Values
     if name == "run_until_complete" and path_of(maker).startswith("asyncio."):
         return arguments.get("future", 0)
     if name in _MODEL_RUNS and isinstance(maker, Attribute) and maker.name == "with_structured_output":
-        schema = owner.arguments.get("schema", 0) or UNKNOWN
+        schema = owner.arguments.values_of("schema", 0)
         wanted = tuple(Instance(value) for value in schema.known if isinstance(value, type | Class))
         return Values(wanted, schema.complete) if wanted else UNKNOWN
     return UNKNOWN if not isinstance(maker, type | Class | ImportedName) and name not in BINDS else None

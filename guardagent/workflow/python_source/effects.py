@@ -128,7 +128,7 @@ class Effects:
     def set_by_name(self, arguments: Arguments) -> Values:
         """Evaluates `setattr(owner, name, value)`; an unknown name can be any attribute."""
         self.changes += 1
-        owners, names, values = (arguments.get("", place) or UNKNOWN for place in range(3))
+        owners, names, values = (arguments.values_of("", place) for place in range(3))
         if names.strings is None:
             self.open(owners.known)
         for name in names.strings or ():
@@ -235,7 +235,7 @@ class Effects:
             return self.change_by_method(None, current(exactly(target.owner)), target.name, arguments, None)
         if path in _FUNCTIONS or (isinstance(target, _METHOD) and target.__name__ in CHANGES):
             name = _FUNCTIONS.get(path) or str(getattr(target, "__name__", ""))
-            owners, rest = arguments.get("", 0) or UNKNOWN, Arguments(arguments.positional[1:], arguments.keywords)
+            owners, rest = arguments.values_of("", 0), Arguments(arguments.positional[1:], arguments.keywords)
             self.change_by_method(None, owners, name, rest, None)
             return owners
         return None
@@ -263,7 +263,7 @@ class Effects:
     def _set_by_method(
         self, held: ast.expr | None, owners: Values, method: str, arguments: Arguments, scope: NameScope | None
     ) -> Values:
-        key, values = arguments.get("", 0) or UNKNOWN, arguments.get("", 1) or exactly(None)
+        key, values = arguments.values_of("", 0), arguments.get("", 1) or exactly(None)
         if method == "__setitem__":
             self.change(held, owners, lambda old: self._stored(old, key, values), scope)
             return exactly(None)
@@ -318,7 +318,7 @@ class Effects:
         if path in _BY_NAME:
             return self._by_name(arguments, node, scope)
         if path == "importlib.reload":
-            self.open(Namespace(value.scope) for value in (arguments.get("", 0) or UNKNOWN).known
+            self.open(Namespace(value.scope) for value in arguments.values_of("", 0).known
                       if isinstance(value, ModuleObject) and value.scope is not None)  # fmt: skip
         if path in _CODE:
             self._run_code(arguments, node, scope)
@@ -329,7 +329,7 @@ class Effects:
         return self.changed_by(target, arguments)
 
     def _copied(self, arguments: Arguments) -> Values | None:
-        first = arguments.get("", 0) or UNKNOWN
+        first = arguments.values_of("", 0)
         if not first.known or not all(isinstance(value, ObjectStub) for value in first.known):
             return None
         return Values(tuple(copy_of(value, Arguments((), arguments.keywords)) for value in first.known), first.complete)
@@ -345,7 +345,7 @@ class Effects:
 
     def _by_name(self, arguments: Arguments, node: ast.Call, scope: NameScope) -> Values:
         """Evaluates an import by name; a computed one can be of any file of the program."""
-        names = (arguments.get("name", 0) or UNKNOWN).strings
+        names = arguments.values_of("name", 0).strings
         if not names or any(name.startswith(".") for name in names):
             self._open_files(node, scope)
             return UNKNOWN

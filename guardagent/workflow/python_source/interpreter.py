@@ -311,7 +311,7 @@ class Interpreter(Program):
             return first
         if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps" and first.known:
             if isinstance(inner := underlying(first.known[0])[0], Function):
-                self.wrapped[id(inner.tree)] = (target.arguments.get("", 0) or UNKNOWN).known
+                self.wrapped[id(inner.tree)] = target.arguments.values_of("", 0).known
             return first if isinstance(first.known[0], Function | PartialFunction) else None
         return None
 

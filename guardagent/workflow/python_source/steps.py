@@ -14,7 +14,7 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Protocol
 
-from guardagent.workflow.extraction.objects import AgentTools
+from guardagent.workflow.extraction import AgentTools
 from guardagent.workflow.model.graph import NodeKind, Unseen
 from guardagent.workflow.python_source.bodies import (
     NO_FRAMEWORK,

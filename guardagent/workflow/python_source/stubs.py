@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue
+from guardagent.workflow.extraction import Alternatives, UnknownValue
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction, summarize_code
 from guardagent.workflow.python_source.evaluator import Evaluator, underlying
 from guardagent.workflow.python_source.modules import (
@@ -774,7 +774,7 @@ class Program(Evaluator):
     def _of_decorated(self, owner: ProgramObject, call_result: CallResult) -> Values:
         """Evaluates a member that is a property, a static method or the like."""
         how = path_of(call_result.callee).rpartition(".")[2]
-        inner = call_result.arguments.get("", 0) or UNKNOWN
+        inner = call_result.arguments.values_of("", 0)
         if how in {"property", "cached_property"}:
             results = [self.call(value, Arguments((exactly(owner),))) for value in inner.known]
             return results[0] if len(results) == 1 else UNKNOWN
@@ -854,7 +854,7 @@ def _path_of_class(value: object) -> str:
 def _defined_name(value: object) -> str:
     """Returns the name of an imported definition, or of the class of an object."""
     if isinstance(value, CallResult):
-        named_ = (value.arguments.get("name") or UNKNOWN).strings
+        named_ = value.arguments.values_of("name").strings
         return next(iter(named_)) if named_ else _defined_name(value.callee)
     if isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
         return value.made_of.tree.name

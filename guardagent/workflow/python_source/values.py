@@ -179,6 +179,10 @@ class Arguments:
             return self.positional[position]
         return UNKNOWN if self.open or (position is not None and REST in self.keywords) else None
 
+    def values_of(self, keyword: str, position: int | None = None) -> Values:
+        """Returns an argument by its name or position; unknown if the call does not pass it."""
+        return self.get(keyword, position) or UNKNOWN
+
     @property
     def signature(self) -> object:
         """A key that distinguishes calls with different arguments."""

@@ -38,24 +38,22 @@ from guardagent.frameworks.adk.extractor.agents import ADK, AdkCode, toolbox
 from guardagent.frameworks.adk.extractor.flow import Traversal, agents_held, flow_region
 from guardagent.frameworks.adk.extractor.workflow import does_nothing, is_node, node_region, workflow_region
 from guardagent.frameworks.adk.package import FRAMEWORK
-from guardagent.workflow.extraction.objects import (
+from guardagent.workflow.extraction import (
+    EMPTY_REGION,
     AgentTools,
     Alternatives,
-    UnknownValue,
-    defined_outside,
-    is_a,
-    source_location,
-)
-from guardagent.workflow.extraction.regions import (
-    EMPTY_REGION,
     Assembly,
     Region,
     RegionEntry,
     RegionExit,
+    UnknownValue,
     alternatives,
+    defined_outside,
+    is_a,
     parallel,
     sequence,
     single,
+    source_location,
 )
 from guardagent.workflow.model.graph import EDGES, TOOLS, Graph
 from guardagent.workflow.python_source.bodies import opaque_calls_in

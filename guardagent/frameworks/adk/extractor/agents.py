@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a, private_attribute
+from guardagent.workflow.extraction import AgentTools, UnknownValue, defined_outside, is_a, private_attribute
 from guardagent.workflow.python_source.bodies import Flow, FrameworkNames, opaque_calls_in
 from guardagent.workflow.python_source.scopes import CodeScope
 from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, guard_label, is_method

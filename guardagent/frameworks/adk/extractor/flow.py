@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from guardagent.frameworks.adk.extractor.agents import ADK, BASE, MOST_NESTED, AdkCode, AgentCalls, escalates
-from guardagent.workflow.extraction.objects import is_a
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction import Assembly, Region, RegionEntry, RegionExit, is_a
 from guardagent.workflow.model.graph import EDGES, TOOLS, NodeKind
 from guardagent.workflow.python_source.bodies import summarize
 from guardagent.workflow.python_source.paths import BranchChoice, Jumps, Loop, PathWalker, takes_all

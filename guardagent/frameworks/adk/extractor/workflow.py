@@ -9,8 +9,17 @@ from typing import Any
 
 from guardagent.frameworks.adk.extractor.agents import ADK, DISTRIBUTION, AdkCode, predicate, toolbox
 from guardagent.frameworks.adk.extractor.flow import Traversal, routes_of
-from guardagent.workflow.extraction.objects import AgentTools, defined_outside, is_a, private_attribute
-from guardagent.workflow.extraction.regions import EMPTY_REGION, Region, RegionEntry, RegionExit, single
+from guardagent.workflow.extraction import (
+    EMPTY_REGION,
+    AgentTools,
+    Region,
+    RegionEntry,
+    RegionExit,
+    defined_outside,
+    is_a,
+    private_attribute,
+    single,
+)
 from guardagent.workflow.model.graph import EDGES, NodeKind
 
 _START = "__START__"

@@ -26,9 +26,18 @@ from guardagent.frameworks.autogen.extractor.turns import (
     without_early_stops,
 )
 from guardagent.frameworks.autogen.package import FRAMEWORK
-from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction import (
+    Alternatives,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    UnknownValue,
+    from_module,
+    is_a,
+    private_attribute,
+    single,
+)
 from guardagent.workflow.model.graph import Graph, mark
 
 _TEAMS: dict[str, Callable[[Assembly, Any, list[TeamTurn], Termination], Region]] = {
@@ -79,7 +88,7 @@ class TeamRegions:
 
     def _agent(self, agent: Agent, within: tuple[str, ...]) -> Region:
         node = self.assembly.id(agent.agent, agent.name, within)
-        region = Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        region = single(node)
         self._regions[id(agent.agent)] = (agent.agent, region)  # one of its tools may lead back to it
         tools = agent.tools
         self.assembly.describe(
@@ -143,7 +152,7 @@ class TeamRegions:
             f"{team.name!r} is a {type(team).__name__}, a class that is not supported: verify what it runs separately"
         )
         self.assembly.describe(node, "subgraph", str(team.name), widened=why, tools_unknown=why)
-        return Region((RegionEntry(node),), (RegionExit(node),), frozenset({node}))
+        return single(node)
 
 
 def _is_known(kind: type) -> bool:

@@ -16,7 +16,7 @@ from functools import cached_property
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Literal
 
-from guardagent.workflow.extraction.objects import (
+from guardagent.workflow.extraction import (
     Alternatives,
     UnknownValue,
     defined_outside,

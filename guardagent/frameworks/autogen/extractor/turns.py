@@ -32,8 +32,16 @@ from guardagent.frameworks.autogen.extractor.agents import (
     speaker_choice,
     speakers,
 )
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, is_a, private_attribute
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
+from guardagent.workflow.extraction import (
+    Alternatives,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    UnknownValue,
+    is_a,
+    private_attribute,
+)
 from guardagent.workflow.model.graph import EDGES, EdgeKind
 from guardagent.workflow.python_source.outcomes import code_of, source_text
 

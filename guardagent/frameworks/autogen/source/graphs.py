@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.extraction import UnknownValue
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import (
@@ -104,7 +104,7 @@ def _settle(builder: ObjectStub) -> None:
 
 def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
     graph = _graph(builder)
-    agents = arguments.get("agent", 0) or UNKNOWN
+    agents = arguments.values_of("agent", 0)
     builder_agents = _agents(builder, agents)
     for name, agent in builder_agents.items():
         if name not in graph.nodes:
@@ -119,7 +119,7 @@ def _add_node(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, targets = (arguments.get(name, place) or UNKNOWN for place, name in enumerate(("source", "target")))
+    sources, targets = (arguments.values_of(name, place) for place, name in enumerate(("source", "target")))
     condition = _extractor_value(builder, arguments.get("condition", 2))
     group, activation = (
         _extractor_value(builder, arguments.get("activation_group", 3)),
@@ -136,7 +136,7 @@ def _add_edge(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _add_conditional_edges(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
-    source = arguments.get("source", 0) or UNKNOWN
+    source = arguments.values_of("source", 0)
     for table in (arguments.get("condition_to_target", 1) or NOTHING).known:
         for key, target in builder.interpreter.pairs(table) or ():
             _add_edge(builder, Arguments((source, target, key)), line)
@@ -144,7 +144,7 @@ def _add_conditional_edges(builder: ObjectStub, arguments: Arguments, line: int)
 
 
 def _set_entry_point(builder: ObjectStub, arguments: Arguments, line: int) -> Values:
-    names = arguments.get("name", 0) or UNKNOWN
+    names = arguments.values_of("name", 0)
     for name in _known_names(builder, names):
         _graph(builder).default_start = name
     known = Values((), names.complete or bool(_graph(builder).default_start))

@@ -19,7 +19,7 @@ from guardagent.frameworks.autogen.source.participants import (
     register_hand_off,
     swarm,
 )
-from guardagent.workflow.extraction.objects import is_a
+from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.stubs import (
     REQUIRED,
     ClassStub,
@@ -482,7 +482,7 @@ def is_workflow(value: object) -> bool:
 def called(interpreter: Program, target: object, arguments: Arguments, line: int) -> Values | None:
     """Applies the functions that register tools and start chats; returns None for other calls."""
     if isinstance(target, ToolRegistration):
-        return target.apply(arguments.get("", 0) or UNKNOWN)
+        return target.apply(arguments.values_of("", 0))
     if not isinstance(target, ImportedName | Attribute):
         return None
     path = target.path if isinstance(target, ImportedName) else ""
@@ -493,12 +493,12 @@ def called(interpreter: Program, target: object, arguments: Arguments, line: int
     if last == "register_function":
         return participants.register_function(arguments)
     if last in {"initiate_chats", "a_initiate_chats"}:
-        chats, complete = participants.chats_of(interpreter, arguments.get("chat_queue", 0) or UNKNOWN, UNKNOWN)
+        chats, complete = participants.chats_of(interpreter, arguments.values_of("chat_queue", 0), UNKNOWN)
         participants.start(interpreter, chats, line, complete=complete)
         return UNKNOWN
     if last == "register_hand_off":
-        for agent in participants.agents_in(arguments.get("agent", 0) or UNKNOWN):
-            register_hand_off(agent, Arguments((arguments.get("hand_to", 1) or UNKNOWN,)))
+        for agent in participants.agents_in(arguments.values_of("agent", 0)):
+            register_hand_off(agent, Arguments((arguments.values_of("hand_to", 1),)))
         return exactly(None)
     return _group_started(interpreter, last, arguments, line)
 
@@ -506,7 +506,7 @@ def called(interpreter: Program, target: object, arguments: Arguments, line: int
 def _group_started(interpreter: Program, function: str, arguments: Arguments, line: int) -> Values | None:
     name = function.removeprefix("a_")
     if name in {"initiate_group_chat", "run_group_chat", "run_group_chat_iter"}:
-        patterns = arguments.get("pattern", 0) or UNKNOWN
+        patterns = arguments.values_of("pattern", 0)
         interpreter.started += [pattern for pattern in patterns.known if isinstance(pattern, ObjectStub)]
         return UNKNOWN
     if name in {"initiate_swarm_chat", "run_swarm"}:

@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from guardagent.frameworks.autogen.extractor.agents import CODE
-from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, defined_outside, is_a
+from guardagent.workflow.extraction import AgentTools, UnknownValue, defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
 from guardagent.workflow.python_source.stubs import (
@@ -117,13 +117,13 @@ def add_to(stub: ObjectStub, attribute: str, *values: Values) -> None:
 def initiate_chat(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`agent.initiate_chat(recipient, ...)`."""
     limit = arguments.get("max_turns") or NO_LIMIT
-    start(agent.interpreter, (ChatCall(exactly(agent), arguments.get("recipient", 0) or UNKNOWN, limit),), line)
+    start(agent.interpreter, (ChatCall(exactly(agent), arguments.values_of("recipient", 0), limit),), line)
     return UNKNOWN
 
 
 def initiate_chats(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`agent.initiate_chats([{"recipient": ...}, ...])`."""
-    chats, complete = chats_of(agent.interpreter, arguments.get("chat_queue", 0) or UNKNOWN, exactly(agent))
+    chats, complete = chats_of(agent.interpreter, arguments.values_of("chat_queue", 0), exactly(agent))
     start(agent.interpreter, chats, line, complete=complete)
     return UNKNOWN
 
@@ -140,7 +140,7 @@ def run(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 def register_nested_chats(agent: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`agent.register_nested_chats([...], trigger=...)`: chats that the agent holds before it answers."""
-    chats, complete = chats_of(agent.interpreter, arguments.get("chat_queue", 0) or UNKNOWN, exactly(agent))
+    chats, complete = chats_of(agent.interpreter, arguments.values_of("chat_queue", 0), exactly(agent))
     nested = ChatSequence(chats, complete, agent.interpreter, str(agent.interpreter.current_file), line)
     add_to(agent, "_nested", exactly(nested))
     return exactly(None)
@@ -186,15 +186,15 @@ def for_llm(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
 
 def function_map(agent: ObjectStub, arguments: Arguments, _line: int) -> Values:
     """`agent.register_function(function_map={...})`."""
-    add_to(agent, "_function_maps", arguments.get("function_map", 0) or UNKNOWN)
+    add_to(agent, "_function_maps", arguments.values_of("function_map", 0))
     return exactly(None)
 
 
 def register_function(arguments: Arguments) -> Values:
     """`register_function(f, caller=..., executor=...)`."""
-    functions, name = arguments.get("f", 0) or UNKNOWN, arguments.get("name", 3)
+    functions, name = arguments.values_of("f", 0), arguments.get("name", 3)
     for attribute, place, key in ((PROPOSES, 1, "caller"), (EXECUTES, 2, "executor")):
-        for agent in agents_in(arguments.get(key, place) or UNKNOWN):
+        for agent in agents_in(arguments.values_of(key, place)):
             register(agent, attribute, functions, name)
     return exactly(None)
 

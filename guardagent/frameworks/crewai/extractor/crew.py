@@ -26,8 +26,7 @@ from guardagent.frameworks.crewai.extractor.objects import (
     tool_name,
     unseen_of,
 )
-from guardagent.workflow.extraction.objects import UnknownValue
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit, alternatives, single
+from guardagent.workflow.extraction import Assembly, Region, RegionEntry, RegionExit, UnknownValue, alternatives, single
 from guardagent.workflow.model.graph import EDGES, TOOLS, EdgeKind, NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import opaque_calls_in
 from guardagent.workflow.python_source.outcomes import source_text

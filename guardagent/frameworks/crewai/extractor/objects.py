@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import yaml
 
-from guardagent.workflow.extraction.objects import Alternatives, UnknownValue, flattened
+from guardagent.workflow.extraction import Alternatives, UnknownValue, flattened
 from guardagent.workflow.model.graph import Unseen
 from guardagent.workflow.python_source.bodies import (
     NO_FRAMEWORK,

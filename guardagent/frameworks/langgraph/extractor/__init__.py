@@ -33,8 +33,7 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     open_runnable,
 )
 from guardagent.frameworks.langgraph.package import FRAMEWORK
-from guardagent.workflow.extraction import from_module
-from guardagent.workflow.extraction.objects import is_a, private_attribute
+from guardagent.workflow.extraction import from_module, is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, TOOLS, EdgeKind, Graph, GraphBuilder, NodeKind, mark
 
 ALL = "*"

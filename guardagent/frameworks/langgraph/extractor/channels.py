@@ -23,7 +23,7 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
     is_runnable,
     open_runnable,
 )
-from guardagent.workflow.extraction.objects import is_a, private_attribute
+from guardagent.workflow.extraction import is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, EdgeKind, GraphBuilder, NodeKind, mark
 from guardagent.workflow.python_source.bodies import Flow, ReadableFunction, follows
 from guardagent.workflow.python_source.calls import RUN_METHODS

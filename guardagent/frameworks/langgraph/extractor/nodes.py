@@ -13,7 +13,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
-from guardagent.workflow.extraction.objects import defined_outside, is_a
+from guardagent.workflow.extraction import defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, Unseen
 from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction, definition, is_program_code
 from guardagent.workflow.python_source.calls import AGENT_TOOLS, RUN_METHODS

@@ -174,7 +174,7 @@ class SourceGraph(GraphStub):
         return exactly(getattr(self, name)(arguments, line) or self)
 
     def add_node(self, arguments: Arguments, line: int) -> None:
-        first, action = arguments.get("node", 0) or UNKNOWN, arguments.get("action", 1)
+        first, action = arguments.values_of("node", 0), arguments.get("action", 1)
         names = [name for name in first.known if isinstance(name, str)]
         if action is None and not names:
             action, names = first, list(map(name_of, first.known))
@@ -191,7 +191,7 @@ class SourceGraph(GraphStub):
 
     def add_edge(self, arguments: Arguments, line: int) -> None:
         sources, targets = self._names(arguments, "start_key", 0), self._names(arguments, "end_key", 1)
-        several = any(not isinstance(value, str) for value in (arguments.get("start_key", 0) or UNKNOWN).known)
+        several = any(not isinstance(value, str) for value in arguments.values_of("start_key", 0).known)
         if several and sources is not None:  # it waits for all of them
             self.waiting_edges.extend((tuple(sources), target) for target in targets or ())
         else:
@@ -199,7 +199,7 @@ class SourceGraph(GraphStub):
 
     def add_conditional_edges(self, arguments: Arguments, line: int) -> None:
         sources = self._names(arguments, "source", 0)
-        path, path_map = arguments.get("path", 1) or UNKNOWN, arguments.get("path_map", 2) or exactly(None)
+        path, path_map = arguments.values_of("path", 1), arguments.get("path_map", 2) or exactly(None)
         ends = self._ends(path) if path_map.known == (None,) else self._path_map(path_map)
         unknown_ends = ends is None and path_map.known != (None,)
         if sources is None:
@@ -242,7 +242,7 @@ class SourceGraph(GraphStub):
         return ends if path_map.complete else None
 
     def add_sequence(self, arguments: Arguments, line: int) -> None:
-        items = self.interpreter.ordered_elements(arguments.get("nodes", 0) or UNKNOWN)
+        items = self.interpreter.ordered_elements(arguments.values_of("nodes", 0))
         if items is None:
             self.unseen.append(f"line {line}: the nodes of a sequence are unknown")
         previous: str | None = None
@@ -274,7 +274,7 @@ class SourceGraph(GraphStub):
         for name in ("nodes", "edges", "waiting_edges", "notes", "unseen"):
             setattr(created, name, copy.copy(getattr(self, name)))
         created.branches = {source: dict(branches) for source, branches in self.branches.items()}
-        created.name = next(iter((arguments.get("name") or UNKNOWN).strings or ()), "LangGraph")
+        created.name = next(iter(arguments.values_of("name").strings or ()), "LangGraph")
         created.compiled_from = self
         for when, names in stops.items():
             setattr(created, f"{when}_nodes", "*" if names == ["*"] else names or [])
@@ -518,7 +518,7 @@ def _has_known_name(value: object) -> bool:
 def _declared_name(value: CallResult) -> frozenset[str] | None:
     """The name that a call declares for the tool that it makes."""
     place = 1 if path_of(value.callee).endswith((".create_retriever_tool", ".Tool.from_function")) else None
-    return (value.arguments.get("name", place) or UNKNOWN).strings
+    return value.arguments.values_of("name", place).strings
 
 
 def tool_of(value: object, interpreter: Interpreter) -> GraphTool | None:
@@ -560,7 +560,7 @@ def name_of(value: object) -> str:
 
 
 def _name_of_created(value: CallResult) -> str:
-    if named := (value.arguments.get("name") or UNKNOWN).strings:
+    if named := value.arguments.values_of("name").strings:
         return next(iter(named))
     maker = path_of(value.callee).rpartition(".")[2]
     if maker == "RunnableLambda" and value.arguments.positional and value.arguments.positional[0].known:

@@ -40,16 +40,19 @@ from guardagent.frameworks.llama_index.extractor.steps import (
     steps_of,
 )
 from guardagent.frameworks.llama_index.package import FRAMEWORK
-from guardagent.workflow.extraction.objects import AgentTools, UnknownValue, flattened, source_location
-from guardagent.workflow.extraction.regions import (
+from guardagent.workflow.extraction import (
     CONDITION,
     EMPTY_REGION,
+    AgentTools,
     Assembly,
     Region,
     RegionEntry,
     RegionExit,
+    UnknownValue,
     cancelled_nodes,
+    flattened,
     reachable_nodes,
+    source_location,
 )
 from guardagent.workflow.model.graph import EDGES, END, EdgeKind, Graph
 from guardagent.workflow.python_source.bodies import FrameworkNames, MethodCall, ReadableFunction

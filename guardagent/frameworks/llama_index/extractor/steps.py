@@ -10,7 +10,7 @@ from functools import cached_property
 from types import FunctionType, MethodType
 from typing import Any
 
-from guardagent.workflow.extraction.objects import is_a, private_attribute
+from guardagent.workflow.extraction import is_a, private_attribute
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.steps import CalledFunction, FunctionCode, is_method

@@ -33,15 +33,16 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, is_agent, transitive_tools
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
-from guardagent.workflow.extraction.objects import UnknownValue, is_a
-from guardagent.workflow.extraction.regions import (
+from guardagent.workflow.extraction import (
     CONDITION,
     Assembly,
     Region,
     RegionEntry,
     RegionExit,
+    UnknownValue,
     abandoned_nodes,
     cancelled_nodes,
+    is_a,
 )
 from guardagent.workflow.model.graph import END, EdgeKind, Graph, NodeKind, mark
 from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction

@@ -6,15 +6,18 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from guardagent.workflow.extraction.objects import (
+from guardagent.workflow.extraction import (
     AgentTools,
     Alternatives,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
     UnknownValue,
     flattened,
     is_a,
     source_location,
 )
-from guardagent.workflow.extraction.regions import Assembly, Region, RegionEntry, RegionExit
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
 from guardagent.workflow.python_source.steps import FunctionCode, gate_of, guard_label, owners_of
 from guardagent.workflow.python_source.values import CallResult, Instance, NameScope, Stub, is_member_of

@@ -83,7 +83,7 @@ class Registration(LiveValue):
 def called(interpreter: Any, target: object, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of a decorator, or of a function or a plain class of Pydantic AI; else None."""
     if isinstance(target, Registration):
-        return target.apply(arguments.get("", 0) or UNKNOWN)
+        return target.apply(arguments.values_of("", 0))
     if isinstance(target, CallResult) and path_of(target.callee).startswith(f"{AI}."):
         return None
     path = target.path if isinstance(target, ImportedName) else ""
@@ -178,7 +178,7 @@ def _native_of(capable: Iterable[Values]) -> Iterable[Values]:
         if _capability_name(capability) in _CAPABLE_NATIVELY:
             yield exactly(NativeTool(_CAPABLE_NATIVELY[_capability_name(capability)]))
         elif _capability_name(capability) == "NativeTool" and isinstance(capability, CallResult):
-            yield capability.arguments.get("tool", 0) or UNKNOWN
+            yield capability.arguments.values_of("tool", 0)
 
 
 def _toolsets_of(capable: Iterable[Values]) -> Iterable[Values]:
@@ -187,7 +187,7 @@ def _toolsets_of(capable: Iterable[Values]) -> Iterable[Values]:
         for value in values.known:
             name = _capability_name(value)
             if name == "Toolset" and isinstance(value, CallResult):
-                yield value.arguments.get("toolset", 0) or UNKNOWN
+                yield value.arguments.values_of("toolset", 0)
             elif name not in {*_WITHOUT_TOOLS, *_CAPABLE_NATIVELY, "NativeTool"}:
                 yield exactly(value)
         if not values.complete:

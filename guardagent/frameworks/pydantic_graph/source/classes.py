@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guardagent.workflow.extraction.objects import UnknownValue
+from guardagent.workflow.extraction import UnknownValue
 from guardagent.workflow.python_source.stubs import (
     ClassStub,
     ObjectStub,
@@ -188,7 +188,7 @@ def _items(value: object) -> tuple[Values, ...]:
 def _started(owner: ObjectStub, arguments: Arguments, _line: int) -> Values:
     """Records a run, and the node with which it starts."""
     owner.interpreter.started.append(owner)
-    first = arguments.get("start_node", 0) or UNKNOWN
+    first = arguments.values_of("start_node", 0)
     kinds = [
         value.made_of for value in first.known if isinstance(value, ObjectStub) and isinstance(value.made_of, Class)
     ]
