@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent.packs import plain_name, strings
-from guardagent.packs.filesystem.paths import FilePlace, is_secret, places, roots, runs_later
+from guardagent.packs.filesystem import FilePlace, is_secret, places, roots, runs_later
 
 _PATHS = frozenset(
     "path paths file files filepath filepaths filename filenames target targets targetfile targetpath "

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.packs import named_values, strings
-from guardagent.packs.filesystem.paths import is_secret
+from guardagent.packs.filesystem import is_secret
 from guardagent.packs.shell.commands import all_commands, plain_words
 from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.script import ShellCommand, require_parser
-from guardagent.packs.web.hosts import is_known, plain_host
+from guardagent.packs.web import is_known, plain_host
 
 require_parser()
 _COMMANDS = frozenset("command cmd script commands bashcommand shellcommand commandline argv code input".split())

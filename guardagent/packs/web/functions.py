@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
 from guardagent.packs import named_values, plain_name, strings
-from guardagent.packs.web.hosts import has_secret, is_internal, is_known, is_opaque, plain_host
+from guardagent.packs.web import has_secret, is_internal, is_known, is_opaque, plain_host
 
 _URLS = frozenset(
     "url urls uri uris link links href hrefs address addresses targeturl endpoint website site page pages "

@@ -1,1 +1,0 @@
-"""Reads git commands, for the pack `guardagent:git`."""

@@ -1,1 +1,0 @@
-"""Reads SQL with a parser, for the pack `guardagent:sql`."""

@@ -1,1 +1,0 @@
-"""The pack `guardagent:tests_first`."""
