@@ -36,6 +36,7 @@ def test_it_can_be_written_in_several_ways(counter: str, rule: str) -> None:
         ("{on: refund(customer=c), sum: '\"x\"'}", r"'sum' is '\"x\"', which is not a number"),
         ("{on: refund(customer=c), sum: c == 1}", r"'sum' is 'c == 1', which is not a number"),
         ("{on: refund(customer=c), sum: lower(c)}", r"'sum' is 'lower\(c\)', which is not a number"),
+        ("{on: refund(customer=c), sum: 'any(x in c, x > 1)'}", r"'sum' is 'any\(.*', which is not a number"),
         ("{on: refund(customer=c), sum: -3}", r"'sum' is '-3', which YAML reads as a number"),
         ("{on: refund(customer=c), sum: '-3'}", r"a counter never falls"),
         ("{on: refund(customer=c), key: 'count(refund())'}", r"'count\(refund\(\)\)' reads other calls"),
