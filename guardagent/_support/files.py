@@ -86,9 +86,9 @@ def read_bytes(path: Path, limit: int) -> bytes:
     Raises:
         InputError: it is missing, a folder or unreadable.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; expected a file")
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; expected a file")
         with path.open("rb") as file:
             return file.read(limit + 1)
     except FileNotFoundError:

@@ -16,7 +16,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
@@ -24,7 +24,7 @@ from guardagent.enforcement.wire import read_value, write_value
 from guardagent.errors import ForbiddenError, GuardError, error_text
 from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import HostSession
-from guardagent.server.settings import ApprovalRules
+from guardagent.server.settings import ApprovalRules, WebhookEvent
 from guardagent.server.state import StateStore
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict
@@ -150,8 +150,19 @@ _PAUSE = 0.25
 _RACES = 5
 
 
-Announce = Callable[..., None]
-"""Tells others about a change of an approval: see `WebhookOutbox.add`."""
+class Announce(Protocol):
+    """Tells others about a change of an approval: see `WebhookOutbox.add`."""
+
+    def __call__(
+        self,
+        event: WebhookEvent,
+        tenant: str,
+        approval: str,
+        requested: float,
+        *,
+        step: int = 0,
+        due: float | None = None,
+    ) -> None: ...
 
 
 def _nothing(*_about: Any, **_more: Any) -> None:

@@ -240,11 +240,11 @@ return [[*filter(None, [0, 1])], [*map(lambda x: x * 2, [1])], {"f": lambda: 3}[
 def outer(line=len(facts)): yield from (x for x in range(line))
 return [[*outer()], next(iter("ab")), [*reversed("ab")], "abcd"[1::2], "abc"[::-1]]
 
-held = {"a": 1, "b": 2}
-for name in [*held]:
-    if name == "a": del held[name]
+counts = {"a": 1, "b": 2}
+for name in [*counts]:
+    if name == "a": del counts[name]
 del name
-return [held, {1, 2} & {2, 3} == {2}, sorted({1} ^ {2}), 1 != 2]
+return [counts, {1, 2} & {2, 3} == {2}, sorted({1} ^ {2}), 1 != 2]
 
 class Wrong(ValueError): """A reason."""
 try: raise Wrong("no")
@@ -314,8 +314,8 @@ return trace
 
 from typing import Literal
 Kind = Literal["student", "private"]
-def kept(kind: Kind) -> Kind: return kind
-return kept("student")
+def same(kind: Kind) -> Kind: return kind
+return same("student")
 
 from typing import TypedDict
 class Transfer(TypedDict, total=False):
@@ -324,8 +324,8 @@ transfer: Transfer = {"amount": 5}
 return transfer
 
 from collections.abc import Iterator
-def one() -> Iterator: yield 1
-return [*one()]
+def numbers() -> Iterator: yield 1
+return [*numbers()]
 
 from functools import lru_cache
 @lru_cache(maxsize=256)
@@ -349,9 +349,9 @@ from collections import Counter
 return [list(pair) for pair in Counter("aab").most_common(1)]
 
 from collections import OrderedDict
-held = OrderedDict(a=1, b=2, c=3)
-held.move_to_end("c", last=False)
-return [[*held], next(reversed(held))]
+letters = OrderedDict(a=1, b=2, c=3)
+letters.move_to_end("c", last=False)
+return [[*letters], next(reversed(letters))]
 
 from collections import deque
 path = deque([1], maxlen=2)
@@ -359,10 +359,10 @@ path.appendleft(0)
 return [*path]
 
 import re
-found = re.match("(?P<a>x)", "x").groupdict()
+groups = re.match("(?P<a>x)", "x").groupdict()
 text = re.sub(r"\D", "", "a1b2") + re.compile("b").sub(lambda m: m.group().upper(), "abc")
 flags = [re.findall("^a.b  # dot", "c\na\nb", re.X | re.DOTALL | re.MULTILINE), bool(re.match("a b", "ab", re.VERBOSE))]
-return [found, text, flags]
+return [groups, text, flags]
 
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 try: Decimal("x")

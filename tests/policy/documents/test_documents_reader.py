@@ -49,11 +49,13 @@ def test_what_is_no_document_is_refused(tmp_path: Path, name: str, data: bytes, 
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """And so is a folder."""
+    """And so are a folder, and a name that no file system takes."""
     with pytest.raises(InputError, match="no such file"):
         read_document(tmp_path / "none.md")
     with pytest.raises(InputError, match="is a folder"):
         read_document(tmp_path)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_document(tmp_path / f"{'n' * 5000}.md")
 
 
 @pytest.mark.parametrize(

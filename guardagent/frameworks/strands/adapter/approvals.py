@@ -124,8 +124,9 @@ async def judged_end(adapter: HostAdapter[StrandsScope], around: StrandsScope, a
         return event
     text = message_text(message)
     parts = [*([text] if text else []), *([] if structured is None else [answer_text(structured)])]
-    passed = set() if around.run is None else around.run.passed
-    verdict = await _denial(adapter, around, [part for part in parts if part not in passed])
+    if around.run is not None and around.run.passed.issuperset(parts):
+        return event
+    verdict = await _denial(adapter, around, parts)
     if verdict is None:
         return event
     calls = [{"toolUse": {**tool_use, "input": {}}} for tool_use in tool_uses(message)]
