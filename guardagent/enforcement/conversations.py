@@ -423,11 +423,8 @@ class CallRecorder:
         if outcome.ended:
             session = conversation.session
             try:
-                failed = any(
-                    session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs
-                )
-                status = session.status_of(outcome.output, failed or outcome.failed)
-                session.record(outcome.output, failed or outcome.failed, permit)
+                status = session.status_of(outcome.output, outcome.failed, outcome.other_outputs)
+                session.record(outcome.output, status == "failed" or outcome.failed, permit)
             except Exception:
                 conversation.return_permit(call, permit)
                 raise

@@ -311,10 +311,8 @@ class ClaimRecorder:
         session = self.conversations.known(conversation).session
         if not outcome.ended:
             return None
-        failed = any(
-            session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs
-        )
-        settled = session.settle_claimed(call_id, outcome.output, failed or outcome.failed)
+        status = session.status_of(outcome.output, outcome.failed, outcome.other_outputs)
+        settled = session.settle_claimed(call_id, outcome.output, status == "failed" or outcome.failed)
         if self.recorder.records is not None and not settled.repeated:
             self.recorder.records.outcome(_host_call(conversation, settled), outcome.output, settled.status, None)
         return settled

@@ -154,8 +154,7 @@ def record_unchecked(session: Session, log: AuditLog, call: HostCall, outcome: O
     """
     if any(earlier_call.id == call.id for earlier_call in session.history):
         return None
-    failed = any(session.status_of(other_output, failed=False) == "failed" for other_output in outcome.other_outputs)
-    status = session.status_of(outcome.output, failed or outcome.failed)
+    status = session.status_of(outcome.output, outcome.failed, outcome.other_outputs)
     assert status != "withdrawn"
     event = Event(
         tool=call.tool,

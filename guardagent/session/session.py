@@ -474,10 +474,10 @@ class Session:
                 raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
             history.settle(history.reinstated(call) if call.lapsed else call, outcome, status)
 
-    def status_of(self, output: Any, failed: bool | None) -> CallStatus:  # noqa: FBT001 - as in `record`
-        """The status of a call with this output; see `record`."""
+    def status_of(self, output: Any, failed: bool | None, other_outputs: Iterable[Any] = ()) -> CallStatus:  # noqa: FBT001 - as in `record`
+        """The status of a call with this output, of which a host may have several forms; see `record`."""
         pattern = self.policies.failed_output
-        if pattern is not None and is_failure(pattern, output):
+        if pattern is not None and any(is_failure(pattern, form) for form in (output, *other_outputs)):
             return "failed"
         return "unknown" if failed is None else "failed" if failed else "ok"
 

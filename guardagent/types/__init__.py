@@ -292,7 +292,7 @@ class Verdict:
     @property
     def label(self) -> int:
         """0 when the step may proceed (allow, warn), else 1: the paper's O_l (Section 4.1)."""
-        return 0 if self.decision <= Decision.WARN else 1
+        return int(_SEVERITY[self.decision] > _SEVERITY[Decision.WARN])
 
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """Returns the verdict as plain JSON values, in the public key order.

@@ -253,6 +253,8 @@ def less(left: Any, right: Any) -> Truth:
 
 def at_most(left: Any, right: Any) -> Truth:
     """Whether a number or string is at most another, or a set is a subset of another."""
+    if type(left) is int and type(right) is int:
+        return left <= right
     if type(left) is StringSet and type(right) is StringSet:
         return left <= right
     first, second = set_bounds_of(left), set_bounds_of(right)

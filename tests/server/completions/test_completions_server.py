@@ -190,12 +190,14 @@ def test_a_conversation_has_one_request_at_a_time(server: Server) -> None:
         next(free)
         try:
             server.ask(f"busy-{seed}", **CALLING)
-        except openai.ConflictError as error:
-            assert "another request of this conversation is running" in str(error)
-            assert sum(1 for _ in free) > 1
-            return
+        except openai.ConflictError as conflict:
+            why = str(conflict)
+            break
         free.close()
-    raise AssertionError("no second request was refused")
+    else:
+        raise AssertionError("no second request was refused")
+    assert "another request of this conversation is running" in why
+    assert sum(1 for _ in free) > 1
 
 
 def test_messages_confirm_the_history_and_never_extend_it(server: Server) -> None:

@@ -15,13 +15,13 @@ from guardagent.frameworks.langgraph.adapter.answers import Answers, without_res
 from guardagent.frameworks.langgraph.adapter.runs import (
     RunStopped,
     Task,
-    conversation_of,
     enclosing_tool,
     is_answer,
     mark_running,
     messages_of,
     require_nested,
     state_of,
+    thread_of,
 )
 from guardagent.frameworks.langgraph.adapter.signatures import signature_of, spec_of
 from guardagent.frameworks.langgraph.adapter.tools import (
@@ -146,7 +146,8 @@ class GuardedCalls(HostAdapter[HostScope]):
         config = getattr(request.runtime, "config", None) or {}
         if self._nested:
             require_nested(self.guard, config)
-        conversation, inside = conversation_of(self.guard, config), enclosing_tool(self.guard, config)
+        inside = enclosing_tool(self.guard, config)
+        conversation = thread_of(config) if inside is None else inside.conversation
         messages = messages_of(request.state, self._messages_key)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
         task = self.shared.tasks.of((conversation, namespace)) if namespace else Task()

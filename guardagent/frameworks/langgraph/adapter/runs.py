@@ -147,7 +147,9 @@ class Tasks:
 
     def of(self, key: Any) -> Task:
         with self._lock:
-            task = self._known.setdefault(key, Task())
+            task = self._known.get(key)
+            if task is None:
+                task = self._known[key] = Task()
             self._known.move_to_end(key)
             if len(self._known) > MAX_TASKS:
                 oldest = next(
@@ -243,7 +245,10 @@ _of_guards: WeakKeyDictionary[EnforcementPoint, GuardState] = WeakKeyDictionary(
 def state_of(guard: EnforcementPoint) -> GuardState:
     """Returns the shared state of a guard."""
     with _lock:
-        return _of_guards.setdefault(guard, GuardState())
+        state = _of_guards.get(guard)
+        if state is None:
+            state = _of_guards[guard] = GuardState()
+        return state
 
 
 # --- the conversation of a run
@@ -286,8 +291,16 @@ def conversation_of(guard: EnforcementPoint, config: Mapping[str, Any] | None) -
     Raises:
         InputError: there is no conversation.
     """
-    if (inside := enclosing_tool(guard, config)) is not None:
-        return inside.conversation
+    inside = enclosing_tool(guard, config)
+    return thread_of(config) if inside is None else inside.conversation
+
+
+def thread_of(config: Mapping[str, Any] | None) -> str:
+    """Returns the thread of a run as its conversation.
+
+    Raises:
+        InputError: there is none.
+    """
     thread = ((config or {}).get("configurable") or {}).get("thread_id")
     if thread in (None, "") or isinstance(thread, bool):
         raise InputError(
