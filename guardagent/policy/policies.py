@@ -564,7 +564,14 @@ class Policies:
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:
-        """Whether a rule lists a call, or unlisted calls are allowed. `anyone`: whether it is listed for someone."""
+        """Whether a rule names the tool or a label of a call, or unlisted calls are allowed.
+
+        A rule also names the calls that it demands before or after another one.
+
+        Args:
+            call: the call.
+            anyone: whether it is enough that a policy for other principals or agents names it.
+        """
         if self.unlisted == "allow" or call.tool == ANSWER:
             return True
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
@@ -576,8 +583,5 @@ class Policies:
         return (
             any(permits(source) for source, _ in listing.requests)
             or any(labels & rule.labels and permits(rule.source) for rule in listing.rules)
-            or any(
-                names(monitor.tools, call.tool) and permits(rule.source)
-                for monitor, rule in zip(listing.monitors, listing.rule_of, strict=True)
-            )
+            or any(call.tool in rule.mentioned_tools and permits(rule.source) for rule in listing.rules)
         )

@@ -56,6 +56,16 @@ def test_attaching_reports_unmatched_rules_and_tools() -> None:
     ]
 
 
+def test_attaching_reports_the_tools_that_unlisted_denies() -> None:
+    """The tools that a rule demands are no part of them, and no other line speaks of them."""
+    text = "version: 1\nunlisted: deny\npolicies: [{id: a, temporal: 'before(refund(), true, get_order(), true)'}]"
+    coverage = ToolGuard(load_policies(text=text)).attach(specs("refund", "get_order", "wipe", "look"))
+    assert coverage.lines() == [
+        "no rule names, and 'unlisted: deny' denies every call of it: look, wipe",
+        "no rule concerns get_order",
+    ]
+
+
 def test_tools_that_change_are_reported() -> None:
     """The report lists the tools that were added, removed or changed in their schema."""
     tool_guard = guard(LIMIT)

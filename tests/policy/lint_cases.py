@@ -123,11 +123,6 @@ HR: a tool that no rule names
   uncovered - delete_employee
   tools: [interview, hire, delete_employee]
   interviewed: G(tool:hire -> O tool:interview) ~ G((tool:hire || tool:delete_employee) -> O tool:interview)
-airline: with tools that no rule concerns denied, what comes first cannot come
-  contradictory seen rebook
-  change: unlisted: deny ~ unlisted: allow
-  unlisted: deny
-  seen: before(rebook(), true, get_booking(), true)
 airline: what is denied because it was forgotten
   uncovered - get_booking
   tools: {book: [seat], rebook: [seat], get_booking: [id]}

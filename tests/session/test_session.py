@@ -442,6 +442,27 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else() -> None:
         session.approve(session.check("block"))
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "before(refund(), true, login(), true)",
+        "after(login(), refund())",
+        "seq(login(), refund())",
+        "forall(refund(), some(login()))",
+        "forall(refund(), count(login()) > 0)",
+        "forall(refund(), output(last(login())) != 1)",
+        "G(tool:refund -> O tool:login)",
+        "G(tool:refund -> (!tool:logout S tool:login))",
+        "tool:login -> F tool:refund",
+    ],
+)
+def test_a_tool_that_a_rule_names_anywhere_is_listed(rule: str) -> None:
+    """What a rule demands before or after another call is allowed, and nothing else."""
+    session = policies_of(f"unlisted: deny\npolicies: [{{id: a, temporal: '{rule}'}}]").session()
+    assert session.check("login").label == 0
+    assert "no rule covers" in session.check("wipe").errors[0]
+
+
 def test_unlisted_calls_can_be_denied() -> None:
     """Undeclared tools are always denied."""
     rule = "policies: [{id: a, temporal: 'tool:a -> F[<=3] tool:b'}]"
