@@ -17,7 +17,7 @@ def decision(sql: str, **constants: Any) -> Decision:
 
 
 @pytest.mark.parametrize(
-    "sql", ["INSERT INTO t VALUES (1)", "DELETE FROM t WHERE id = 1", "EXPLAIN UPDATE t SET a = 1 WHERE id = 2"]
+    "sql", ["INSERT INTO t VALUES (1)", "DELETE FROM t WHERE id = 1", "EXPLAIN ANALYZE UPDATE t SET a = 1 WHERE id = 2"]
 )
 def test_reading_only(sql: str) -> None:
     """`writes: false` denies each change of rows."""
