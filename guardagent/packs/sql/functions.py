@@ -154,7 +154,7 @@ def _is_values(node: exp.Expr) -> bool:
 def _of_node(node: exp.Expr, functions: frozenset[str]) -> Iterator[str]:
     if isinstance(node, _WRITING):
         yield "write"
-        adds = isinstance(node, exp.Insert) and not node.args.get("conflict")
+        adds = isinstance(node, exp.Insert) and not (node.args.get("conflict") or node.args.get("alternative"))
         if node.args.get("overwrite") or not (adds or is_narrow(node)):
             yield "every_row"
     elif isinstance(node, _FORBIDDEN) and not isinstance(node, exp.Query | exp.Values):

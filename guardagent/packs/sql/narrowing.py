@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 _ID = re.compile(r"(?:^|_)(?:id|pk|rowid|uuid|key)$", re.IGNORECASE)
 _FOREIGN = re.compile(r"(.+?)_?(?:id|Id|ID|uuid|pk|key)$")
 _TIME = re.compile(r"_(?:at|on|date|time|until)$", re.IGNORECASE)
-_PAST = re.compile(r"(?:^|_)(?:created|updated|modified|inserted|added|registered|born)(?:_|$)", re.IGNORECASE)
+_PAST = re.compile(
+    r"(?:^|_)(?:created|updated|modified|inserted|added|registered|born|joined|last)(?:_|$)", re.IGNORECASE
+)
+_NOW = re.compile(r"\bnow\b|current_|date\(\)|sysdate|localtime|utc_", re.IGNORECASE)
 _WORDS = re.compile(r"name|mail|title|status|text|note|city|country|address|comment|body|url|slug|sku", re.IGNORECASE)
 # What keeps different values of a column different for the most part. Parts of times that are the same for all do not.
 _KEEPING = (exp.Paren, exp.Lower, exp.Upper, exp.Trim, exp.Date, exp.TsOrDsToDate, exp.Year, exp.Month, exp.Day,
@@ -140,12 +144,13 @@ def _common_queries(statement: exp.Expr) -> dict[str, exp.Expr | None]:
     return {query.alias.lower(): query.this if times[query.alias.lower()] == 1 else None for query in queries}
 
 
-def _tables(query: exp.Expr, queries: Mapping[str, exp.Expr | None], depth: int = 0) -> frozenset[str]:
+def _tables(query: exp.Expr, queries: Mapping[str, exp.Expr | None]) -> frozenset[str]:
     """The tables that a query reads, also through those of WITH."""
     names: set[str] = set()
     for table in query.find_all(exp.Table):
-        inner = queries.get(table.name.lower())
-        names |= _tables(inner, queries, depth + 1) if inner is not None and depth < 8 else {table.name.lower()}
+        name = table.name.lower()
+        inner = queries.get(name)
+        names |= _tables(inner, {**queries, name: None}) if inner is not None else {name} - queries.keys()
     return frozenset(names)
 
 
@@ -271,7 +276,7 @@ def _cover_all(atoms: list[_Atom]) -> bool:
 def _meet(one: _Atom, other: _Atom, atoms: list[_Atom]) -> bool:
     low, high = (one, other) if one.kind == "low" else (other, one)
     try:
-        apart = float(high.bound) < float(low.bound)
+        apart = float(low.bound) - float(high.bound) > 1
     except ValueError:
         apart = bool(low.bound and high.bound) and high.bound < low.bound
     return not apart or sum(atom.ends == one.ends for atom in atoms) > 2
@@ -313,6 +318,8 @@ def _positive(condition: exp.Expr, scope: _Scope) -> _Conjunction:
     match condition:
         case exp.Between():
             low, high = condition.args["low"], condition.args["high"]
+            if condition.args.get("symmetric"):
+                return []
             ends = _bound(exp.GTE, condition.this, low, scope) + _bound(exp.LTE, condition.this, high, scope)
             return (
                 []
@@ -347,10 +354,12 @@ def _truth(value: bool) -> str:  # noqa: FBT001
 
 def _end(term: exp.Expr, scope: _Scope) -> tuple[str, str] | None:
     """The source and the column of a term that depends on one, in a way that is plain to see."""
-    if isinstance(term, exp.Column) and not isinstance(term.this, exp.Star):
+    if isinstance(term, exp.Column) and not isinstance(term.this, exp.Star) and not _is_constant(term):
         return scope.owner(term), term.name.lower()
     if isinstance(term, exp.Extract):
         return _end(term.expression, scope) if term.name.upper() in _PARTS else None
+    if isinstance(term, exp.DateTrunc | exp.TimestampTrunc) and term.text("unit").upper() not in _PARTS:
+        return None
     if not isinstance(term, _KEEPING) or (isinstance(term, exp.Cast) and term.to.this == exp.DataType.Type.BOOLEAN):
         return None
     others = [part for key, part in term.args.items() if key != "this" and isinstance(part, exp.Expr)]
@@ -358,7 +367,9 @@ def _end(term: exp.Expr, scope: _Scope) -> tuple[str, str] | None:
 
 
 def _is_constant(term: exp.Expr) -> bool:
-    return term.find(exp.Column, exp.Query, exp.Star) is None
+    """Whether a term is the same for every row. Some dialects read the parameter $1 as a column."""
+    columns = term.find_all(exp.Column)
+    return term.find(exp.Query, exp.Star) is None and all(column.name.startswith("$") for column in columns)
 
 
 def _equality(left: exp.Expr, right: exp.Expr, scope: _Scope, negated: bool) -> _Conjunction:  # noqa: FBT001
@@ -436,20 +447,30 @@ def _bound(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, scope: _Scope)
     end = _end(left, scope)
     if not isinstance(left, exp.Column) or end is None or not _is_constant(right):
         return []
-    number, text = _number(right), right.name if isinstance(right, exp.Literal) and right.is_string else None
-    if number is not None and not _WORDS.search(end[1]):
-        nines = re.fullmatch(r"9{4,}", right.name) is not None
-        least = 1 if _ID.search(end[1]) else 0 if not strict else -1
-        selects = number > least if upward else number < 1_000_000 and not nines
-    elif text is not None and re.match(r"\d|$", text):
+    right = simplify(right.copy())
+    right = right.this if isinstance(right, exp.Cast) else right
+    text = right.name if isinstance(right, exp.Literal) and right.is_string else None
+    if text is None:
+        selects = _is_selective_term(end[1], right, upward=upward, strict=strict)
+    elif re.match(r"\d|$", text):
         selects = text > ("2015" if _PAST.search(end[1]) else "1990") if upward else text < "2035"
-    elif text is not None:
-        selects = text.lower() > "a" if upward else text.lower() < "z"
     else:
-        past = _PAST.search(end[1]) and isinstance(right, exp.Func) and right.find(exp.Literal) is None
-        selects = number is None and (upward or not past)
+        selects = text.lower() > "a" if upward else text.lower() < "z"
     quoted = bool(left.this.args.get("quoted")) and text is not None
     return [_Atom((end,), "low" if upward else "high", right.name)] if selects and not quoted else []
+
+
+def _is_selective_term(column: str, term: exp.Expr, *, upward: bool, strict: bool) -> bool:
+    """Whether some values are above or below a number, a parameter or a time from now."""
+    number = _number(term)
+    if number is not None:
+        least = 1 if _ID.search(column) else 0 if not strict else -1
+        low_enough = number < 1_000_000 and not re.fullmatch(r"9{4,}", term.name)
+        return not _WORDS.search(column) and (number > least if upward else low_enough)
+    if term.find(exp.Placeholder, exp.Parameter, exp.SessionParameter, exp.Column):
+        return True
+    past = term.find(exp.Sub, exp.Neg, exp.DateSub, exp.DatetimeSub, exp.TimestampSub) or "'-" in term.sql()
+    return bool(_NOW.search(term.sql()) and not _ID.search(column) and (upward or past or not _PAST.search(column)))
 
 
 def _is(condition: exp.Expr, scope: _Scope, negated: bool) -> _Conjunction:  # noqa: FBT001
