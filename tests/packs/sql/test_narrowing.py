@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - the statements are of this test
 """A statement that changes every row of a table is never allowed: PostgreSQL, MariaDB and SQLite say which ones do.
 
 Each statement runs in a schema of the test's own, in a transaction that is rolled back. MariaDB is the one at
