@@ -15,9 +15,8 @@ _RECIPIENT = re.compile(
     r"|emails?|(to|cc)emails?|.*address(es)?|carboncopy|(forward|redirect|copy)(s|ed|ing)?e?mails?"
     r"|(e?mail|forward|forwarding|autoforward|redirect|send|deliver|copy|share|notify|resent|errors)to|returnpath|resent[bc]?cc"
 )
-_SENDER = re.compile(
-    r"(.*(from|sender|replyto|returnpath|onbehalfof).*|(smtp|mail|relay|sending)?(host|server|domain)(name)?)"
-)
+_SENDER = re.compile(r".*(from|sender|replyto|returnpath|onbehalfof).*")
+_HOST = re.compile(r"(smtp|mail|relay|sending)?(host|server|domain)(name)?")
 _HEADERS = re.compile(r".*headers?|rfc822|raw(email|mail|message|mime)?|mime(message|content)?|eml")
 _HIDDEN = re.compile(r".*(bcc|blindcopy|blindcarboncopy)")
 _HEADER = re.compile(rf"{_RECIPIENT.pattern}|from|sender|subject|title|name|.*header.*")
@@ -56,7 +55,8 @@ def attachments(arguments: dict[str, Any]) -> list[str]:
 def senders(arguments: dict[str, Any]) -> list[str]:
     """The addresses and hosts that a mail comes from or is answered to, in lower case."""
     texts = [unicodedata.normalize("NFKC", text).lower() for text in _under(arguments, _SENDER)]
-    return [part.rstrip(".") for text in texts for part in _BETWEEN.split(text) if "." in part]
+    hosts = [text.strip().lower().rpartition("//")[2].partition(":")[0] for text in _under(arguments, _HOST)]
+    return hosts + [part.rstrip(".") for text in texts for part in _BETWEEN.split(text) if "@" in part]
 
 
 def strings(value: Any) -> list[str]:

@@ -87,7 +87,8 @@ _LATER = re.compile(
       | (?:authorized_keys2?|known_hosts|ld\.so\.preload)$
       | (?:claude(?:\.local)?|gemini|(?<!docs/)agents?|(?<!docs/)skill|copilot-instructions)\.md$
       | (?:\.claude|\.agents|\.codex)/(?:skills|rules|plugins|output-styles)(?:/|$)
-      | \.github/(?:instructions|prompts|chatmodes|agents)(?:/|$) | \.(?:cursor|windsurf|cline|roo|goose)(?:rules|hints)(?:/|$)
+      | \.github/(?:instructions|prompts|chatmodes|agents)(?:/|$)
+          | \.(?:cursor|windsurf|cline|roo|goose)(?:rules|hints)(?:/|$)
       | \.(?:windsurf|roo|clinerules|junie|kiro|continue|amazonq|openhands|trae)(?:/|$) | \.aider\.conf\.ya?ml$
     ) """,
     re.VERBOSE,

@@ -43,7 +43,8 @@ def amounts(arguments: dict[str, Any]) -> list[Fraction | None]:
 def total(arguments: dict[str, Any]) -> Fraction | None:
     """The amount of a whole call: the largest of amounts side by side, the sum over a list. None without one.
 
-    Tips and fees are added. Quantities, repetitions and rates multiply it, and a repetition without an end by a billion.
+    Tips and fees are added. Quantities, repetitions and rates multiply it; a repetition
+    without an end counts a billion times.
     """
     return _total(arguments)
 

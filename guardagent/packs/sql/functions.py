@@ -46,7 +46,7 @@ _CREDENTIALS = re.compile(
 _SECRETS = re.compile(
     r"(?:^|_)(?:pass(?:word|wd|phrase|code)s?|pwd?|pins?|secrets?|ssn|cv[vc]2?|credentials?|salt|authentication_string|rolpassword"
     r"|(?:user|db|login)_?pass|(?:api|private|secret|access|encryption|auth|signing|master|ssh)_?keys?"
-    r"|(?<!page_)(?<!next_)(?<!sync_)(?<!continuation_)tokens?|(?:access|refresh|auth|session|reset|api)tokens?"
+    r"|(?<!page_)(?<!next_)(?<!sync_)(?<!continuation_)token|(?:access|refresh|auth|session|reset|api)_?tokens?"
     r"|(?:totp|mfa|otp|2fa)_?(?:secret|seed|code|key)?s?|(?:recovery|backup|security)_?(?:code|answer)s?"
     r"|(?:credit_?)?card_?number|pass_?hash)(?:_?(?:hash|hashed|digest|enc|encrypted|salt|plain|text|value))?\d*$"
 )
