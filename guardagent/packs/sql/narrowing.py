@@ -162,7 +162,7 @@ def _of_tables(table: exp.Expr, scope: _Scope) -> _Conjunction:
     return said
 
 
-def _of_join(join: exp.Expr, first: str, scope: _Scope) -> _Conjunction:
+def _of_join(join: exp.Join, first: str, scope: _Scope) -> _Conjunction:
     said = _of_tables(join.this, scope)
     key = scope.add(join.this)
     links: _Conjunction = [
@@ -407,7 +407,7 @@ def _value(term: exp.Expr, value: exp.Expr, scope: _Scope) -> _Conjunction:
         )
         if quoted or (not value.name and not isinstance(term, exp.Column)):
             return []
-    return [_Atom((end,), {0: "false", 1: "true"}.get(number, "") if number is not None else "")]
+    return [_Atom((end,), {0.0: "false", 1.0: "true"}.get(-1 if number is None else number, ""))]
 
 
 def _differ(left: exp.Literal, right: exp.Literal) -> bool:
