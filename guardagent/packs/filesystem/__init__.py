@@ -50,6 +50,16 @@ _EXAMPLES = (
     ".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", "server.key", "server.pem", ".netrc", ".npmrc",
     ".pypirc", ".pgpass", "credentials", "shadow", ".git-credentials", ".bash_history", ".aws", ".ssh", ".gnupg",
 )  # fmt: skip
+# Windows also knows a file by the first six letters of its name: `git~1` is `.git`.
+_SHORT = {
+    name.lstrip(".")[:6]: name
+    for name in (
+        ".git .gitattributes .gitmodules .gitconfig .github .githooks .husky .ssh .aws .gnupg .azure .kube .docker .env"
+        " .envrc .netrc .npmrc .pypirc .pgpass .git-credentials credentials id_ed25519 .bashrc .bash_profile .profile"
+        " .zshrc .bash_history .claude .cursor .codex .vscode .devcontainer authorized_keys"
+    ).split()
+}
+_SHORT_NAME = re.compile(r"[^.~]{2,6}~\d$")
 _LATER = re.compile(
     r"""(?: ^|/ ) (?:
         \.git(?:/|$) | [^/]+\.git/hooks(?:/|$) | \.husky(?:/|$) | (?:\.?lefthook(?:-local)?
@@ -75,6 +85,11 @@ _LATER = re.compile(
       | \.claude/(?:settings[^/]*\.json|hooks|commands|agents) | \.claude\.json$ | \.?mcp\.json$ | \.cursor(?:/|$)
           | \.codex(?:/|$)
       | (?:authorized_keys2?|known_hosts|ld\.so\.preload)$
+      | (?:claude(?:\.local)?|gemini|(?<!docs/)agents?|(?<!docs/)skill|copilot-instructions)\.md$
+      | (?:\.claude|\.agents|\.codex)/(?:skills|rules|plugins|output-styles)(?:/|$)
+      | \.github/(?:instructions|prompts|chatmodes|agents)(?:/|$)
+          | \.(?:cursor|windsurf|cline|roo|goose)(?:rules|hints)(?:/|$)
+      | \.(?:windsurf|roo|clinerules|junie|kiro|continue|amazonq|openhands|trae)(?:/|$) | \.aider\.conf\.ya?ml$
     ) """,
     re.VERBOSE,
 )
@@ -117,10 +132,9 @@ class FilePlace:
 
     @property
     def lower(self) -> str:
-        """For comparisons of names: in lower case, without the endings that Windows ignores."""
-        return "/".join(
-            re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", part) for part in self.path.lower().split("/")
-        )
+        """For comparisons of names: in lower case, in full, without the endings that Windows ignores."""
+        parts = (re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", part) for part in self.path.lower().split("/"))
+        return "/".join(_SHORT.get(part.partition("~")[0], part) if _SHORT_NAME.match(part) else part for part in parts)
 
 
 def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:

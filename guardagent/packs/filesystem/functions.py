@@ -122,5 +122,5 @@ def _of_place(place: FilePlace, action: str) -> Iterator[str]:
         yield "secrets"
     if changes and runs_later(place.lower):
         yield "later"
-    if action == "remove" and (place.path in (".", ".git") or any(sign in place.path for sign in "*?")):
+    if action == "remove" and (place.lower in (".", ".git") or any(sign in place.path for sign in "*?")):
         yield "delete"

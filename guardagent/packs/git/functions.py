@@ -418,4 +418,20 @@ def _config(name: str, _: list[str], options: set[str], operands: list[str], __:
         yield "code"
 
 
-_CHECKS = (_push, _address, _discard, _rewrite, _config)
+def _lfs(name: str, words: list[str], options: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
+    """The commands of Git LFS, which push, rewrite and discard as git does."""
+    if name != "lfs" or not operands:
+        return
+    first, rest = operands[0], operands[1:]
+    if first == "push":
+        yield from ("protected",) if {"--all", "--stdin"} & options else ()
+        yield from _address("push", words, options, rest, limits)
+    elif first == "migrate":
+        yield "rewrite" if rest[:1] != ["info"] else ""
+    elif first in ("prune", "uninstall", "unlock", "dedup"):
+        yield "discard" if first != "unlock" or any(o == "--force" or _has_flag(o, "f") for o in options) else ""
+    elif first in ("clone", "fetch", "pull"):
+        yield from _address(first, words, options, rest, limits)
+
+
+_CHECKS = (_push, _address, _discard, _rewrite, _config, _lfs)
