@@ -229,7 +229,8 @@ class Library:
         tools: set[str] = set()
         try:
             if ANY in pattern.tools:
-                return AnyTool((*(self.tools or ()), *union_of(self.tags.values()), "another_tool"))
+                others = ("another_tool",) if self.tools is None else self.tools
+                return AnyTool((*others, *union_of(self.tags.values())))
             for name in pattern.tools:
                 tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
             for argument in pattern.arguments:
