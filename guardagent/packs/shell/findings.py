@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 from guardagent.packs.shell.checks import check_changes, check_code, check_deletions, check_packages
-from guardagent.packs.shell.commands import Files, incoming, inner_commands, inner_scripts, output_kinds, written_files
+from guardagent.packs.shell.commands import (
+    Files,
+    incoming,
+    inner_commands,
+    inner_scripts,
+    output_kinds,
+    plain_words,
+    written_files,
+)
 from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services
 from guardagent.packs.shell.paths import changed, paths_of, read
 from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
@@ -35,15 +44,35 @@ _PRINTS_SECRETS = re.compile(
 )
 
 
-def shell_kinds(text: str, workspace: str = "", folder: str | None = "") -> frozenset[str]:
+def shell_kinds(
+    text: str, workspace: str = "", folder: str | None = "", earlier: Files | None = None
+) -> frozenset[str]:
     """The kinds of danger in a script.
 
     Args:
         text: the script.
         workspace: the absolute folder where everything may be changed; empty for the working folder.
         folder: the working folder.
+        earlier: the files that were written before.
     """
-    return frozenset(_Findings(workspace).of_script(text, folder, 0))
+    return frozenset(_Findings(workspace).of_script(text, folder, 0, earlier=earlier))
+
+
+def kinds_after(before: str, text: str, workspace: str = "", folder: str | None = "") -> frozenset[str]:
+    """The kinds of danger in a script that it has only after an earlier one, whose files, functions and aliases it uses."""
+    script = read_script(before, folder)
+    files = written_files(script.commands)
+    used = [function for function in script.functions if re.search(rf"\b{_name(function)}\b", text)]
+    both = shell_kinds("\n".join([*used, text]), workspace, script.folder, files)
+    return (
+        both
+        - shell_kinds(text, workspace, folder)
+        - (shell_kinds("\n".join(used), workspace, folder) if used else set())
+    )
+
+
+def _name(function: str) -> str:
+    return re.escape(function.removeprefix("function").strip().partition("(")[0].split()[0].partition("{")[0])
 
 
 def argument_kinds(words: list[str], workspace: str = "", folder: str | None = "") -> frozenset[str]:
@@ -56,13 +85,20 @@ class _Findings:
     def __init__(self, workspace: str) -> None:
         self._workspace = workspace
 
-    def of_script(self, text: str, folder: str | None, depth: int) -> Iterator[str]:
+    def of_script(
+        self,
+        text: str,
+        folder: str | None,
+        depth: int,
+        sources: tuple[ShellCommand, ...] = (),
+        earlier: Files | None = None,
+    ) -> Iterator[str]:
         if depth > MAX_DEPTH:
             yield "unreadable"
             return
-        script = read_script(text, folder)
+        script = read_script(text, folder, sources)
         yield from _of_whole(script, text)
-        files = written_files(script.commands)
+        files = written_files(script.commands, earlier)
         filtered = _filtered(script.commands)
         for command in script.commands:
             if id(command) not in filtered:
@@ -89,11 +125,17 @@ class _Findings:
             yield from check(command, self._workspace)
         for inner in inner_commands(command):
             yield from self.of_command(inner, files, depth + 1)
-        for texts in (*incoming(command, files, self._workspace), *((text,) for text in inner_scripts(command))):
+        alias = files.aliases.get(command.name or "")
+        aliased = [] if alias is None else [(alias + " " + shlex.join(filter(None, plain_words(command))),)]
+        for texts in (
+            *incoming(command, files, self._workspace),
+            *((text,) for text in inner_scripts(command)),
+            *aliased,
+        ):
             if isinstance(texts, str):
                 yield texts
             elif texts[0] is not None:
-                yield from self.of_script(texts[0], command.folder, depth + 1)
+                yield from self.of_script(texts[0], command.folder, depth + 1, command.sources)
             else:
                 yield "unreadable"
                 yield from output_kinds(command.sources)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs.shell.findings import argument_kinds, shell_kinds
+from guardagent.packs import named_values
+from guardagent.packs.shell.commands import Files, WrittenFile
+from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
 from guardagent.packs.shell.script import require_parser
 
 require_parser()
@@ -40,6 +45,49 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
         return None
     folder = folders[0] if folders else ""
     return sorted({kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)} - {""})
+
+
+_PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")
+_PATHS = frozenset("path filepath filename file targetfile absolutepath".split())
+_CONTENTS = frozenset("content contents filetext newstring newstr newtext text codeedit insert data".split())
+
+
+def prepares(earlier: dict[str, Any], arguments: dict[str, Any], workspace: str) -> bool:
+    """Whether a shell command is dangerous only because of an earlier call.
+
+    That call wrote or downloaded a file that the command runs, or defined a function, an alias or a remote repository.
+
+    Args:
+        earlier: the arguments of the earlier call of a shell, or of a tool that writes files.
+        arguments: the arguments of the command.
+        workspace: the absolute folder where everything may be changed; empty for the working folder.
+    """
+    texts = list(_texts(arguments))
+    paths = [path for path in named_values(earlier, _PATHS) if isinstance(path, str)]
+    contents = [content for content in named_values(earlier, _CONTENTS) if isinstance(content, str)]
+    if paths and contents:
+        return any(_runs_file(paths[0], "\n".join(contents), text, workspace) for text in texts)
+    before = [text for text in _texts(earlier) if _PREPARES.search(text)]
+    return any(_kinds_after(first, text, workspace) for first in before for text in texts)
+
+
+def _texts(arguments: dict[str, Any]) -> Iterator[str]:
+    for value in named_values(arguments, {name.replace("_", "") for name in _COMMANDS}):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+            yield shlex.join(value)
+
+
+@lru_cache(1024)
+def _runs_file(path: str, content: str, text: str, workspace: str) -> bool:
+    files = Files({posixpath.normpath(path): WrittenFile((), content)})
+    return bool(shell_kinds(text, workspace, "", files) - _of_text(text, workspace, ""))
+
+
+@lru_cache(1024)
+def _kinds_after(before: str, text: str, workspace: str) -> frozenset[str]:
+    return kinds_after(before, text, workspace)
 
 
 def _kinds(key: str, value: Any, workspace: str, folder: str) -> Iterator[str]:
