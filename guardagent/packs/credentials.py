@@ -23,7 +23,7 @@ _PLACES = re.compile(
           |m2/settings[^/]*\.xml|nuget/(?:.*/)?nuget\.config)$
       | \.(?:gradle/gradle\.properties|composer/auth\.json|codex/auth\.json|claude\.json|cursor/mcp\.json|tokens?|secrets?)$
       | \.(?:gemini/oauth[^/]*|fly/config\.yml|ngrok2/.*|kaggle/kaggle\.json|openai/.*|age/.*|putty/.*|electrum/.*
-          |bitcoin/.*|ethereum/keystore/.*)$ | huggingface/token$ | age/keys\.txt$
+          |bitcoin/.*|ethereum/keystore/.*)$ | \.?huggingface/token$ | age/keys\.txt$
       | (?:credentials?|secrets?|client_secrets?|service[_-]?account[^/]*|auth[_-]?tokens?)\.(?:json|ya?ml|toml|ini
           |txt|xml|env|csv|properties)$
       | (?:passwords?|passwd|api[_-]?keys?)\.(?:txt|csv|json|xlsx?|ya?ml|kdbx?|md)$ | wp-config\.php$ | wallet\.dat$

@@ -32,7 +32,8 @@ _LAST = ("cp", "install", "rsync", "scp", "split", "ffmpeg", "convert", "magick"
 # A program -> the first and the last of its operands that it writes.
 _PLACES: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("uniq", "xxd", "ar", "mksquashfs"), (1, 2)),
-    **dict.fromkeys(("zip", "sqlite3", "script", "virtualenv", "dos2unix", "unix2dos"), (0, 1)),
+    **dict.fromkeys(("zip", "sqlite3", "virtualenv"), (0, 1)),
+    **dict.fromkeys(("script", "dos2unix", "unix2dos"), (0, None)),
     "patch": (0, 1),
     "rename": (1, None),
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from guardagent.packs.shell.checks import check_changes, check_code, check_deletions, check_packages
 from guardagent.packs.shell.commands import (
@@ -37,7 +39,10 @@ _LOADERS = re.compile(
     r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|"
     r"GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS|RUSTC_(?:WORKSPACE_)?WRAPPER|GIT_SSH"
 )
-_ENVIRONMENT_NAME = re.compile(r"(?i)\^?(?!\w*(?:key|tok|sec|pas|cred|aws|auth))\w{3,}=?")
+_ENVIRONMENT_NAME = re.compile(
+    r"(?i)\^?\(?(?:(?!\w*(?:key|tok|sec|pas|cred|aws|auth))\w{3,}=?(?:\\?\|\^?(?!\)|$))?)+\)?=?"
+)
+_ONLY_NAMES = ((("cut",), ("-d=",), ("-f1",)), (("wc",), ("-l",)), (("awk",), ("-F=",), ("{print $1}",)))
 _SECRET_NAMES = re.compile(r"\$\{?!?(\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)\w*)")
 _PRINTS_SECRETS = re.compile(
     r"\b(?:echo|printf|print|cat|curl|wget|tee|logger)\b[^;&|\n]*\$\{?!?\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)"
@@ -59,20 +64,33 @@ def shell_kinds(
 
 
 def kinds_after(before: str, text: str, workspace: str = "", folder: str | None = "") -> frozenset[str]:
-    """The kinds of danger in a script that it has only after an earlier one, whose files, functions and aliases it uses."""
-    script = read_script(before, folder)
-    files = written_files(script.commands)
-    used = [function for function in script.functions if re.search(rf"\b{_name(function)}\b", text)]
-    both = shell_kinds("\n".join([*used, text]), workspace, script.folder, files)
-    return (
-        both
-        - shell_kinds(text, workspace, folder)
-        - (shell_kinds("\n".join(used), workspace, folder) if used else set())
-    )
+    """The kinds of danger that a script has only because of an earlier one, whose files and definitions it uses.
+
+    The folder of the earlier one counts, too, if none is given.
+    """
+    script, files = _prepared(before)
+    used = [function for function in script.functions if re.search(rf"(?<![\w-]){_name(function)}(?![\w-])", text)]
+    moved = not folder and bool(script.folder) and (bool(workspace) or script.folder in ("/", "~"))
+    names = (*files.aliases, *files.remotes, *map(posixpath.basename, files.written))
+    is_used = used or moved or files.unpacked or files.cloned or any(name in text for name in names)
+    if not is_used and not any(map(_BUILD_FILES.search, files.written)) and not files.remotes:
+        return frozenset()
+    alone = shell_kinds(text, workspace, folder) | (shell_kinds("\n".join(used), workspace, folder) if used else set())
+    return shell_kinds("\n".join([*used, text]), workspace, script.folder if moved else folder, files) - alone
+
+
+# Files that a command runs without their name.
+_BUILD_FILES = re.compile(r"(?:^|/)(?:(?:GNU)?[mM]akefile|package\.json|[jJ]ustfile|(?:\.git/hooks|\.husky)/[\w.-]+)$")
+
+
+@lru_cache(1024)
+def _prepared(before: str) -> tuple[ShellScript, Files]:
+    script = read_script(before)
+    return script, written_files(script.commands)
 
 
 def _name(function: str) -> str:
-    return re.escape(function.removeprefix("function").strip().partition("(")[0].split()[0].partition("{")[0])
+    return re.escape(re.split(r"[\s({]", function.removeprefix("function ").strip())[0])
 
 
 def argument_kinds(words: list[str], workspace: str = "", folder: str | None = "") -> frozenset[str]:
@@ -111,7 +129,9 @@ class _Findings:
         if command.words and command.name is None:
             yield "unreadable"
             yield from output_kinds(command.sources)
-        elif command.words and depth <= MAX_DEPTH:
+        elif not command.words:
+            yield from check_changes(command, self._workspace)
+        elif depth <= MAX_DEPTH:
             yield from self._of_named(command, files, depth)
 
     def _of_redirections(self, command: ShellCommand) -> Iterator[str]:
@@ -148,7 +168,7 @@ def _own_names(script: ShellScript, text: str) -> bool:
     return bool(names) and names <= set(script.variables) and not is_copied
 
 
-def _filtered(commands: Iterable[ShellCommand]) -> set[int]:
+def _filtered(commands: list[ShellCommand]) -> set[int]:
     """The commands that print the environment for a search for a word: `env | grep -i proxy`."""
     searches = (
         command
@@ -161,7 +181,10 @@ def _filtered(commands: Iterable[ShellCommand]) -> set[int]:
     sources = (
         word.sources[0] for word, patterns in words if all(map(_ENVIRONMENT_NAME.fullmatch, patterns)) and patterns
     )
-    return {id(source) for source in sources if source.words in ((("env",),), (("printenv",),)) and not source.writes}
+    first = {id(command.sources[0]) for command in commands if command.sources and command.words in _ONLY_NAMES}
+    return first | {
+        id(source) for source in sources if source.words in ((("env",),), (("printenv",),)) and not source.writes
+    }
 
 
 def _of_whole(script: ShellScript, text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
 
 from guardagent.packs.shell.paths import changed, is_elsewhere, is_secret_name, read, resolved, zone
-from guardagent.packs.shell.script import MAX_VALUES, Word
+from guardagent.packs.shell.script import MAX_VALUES, ShellCommand, Word
 
 INTERPRETERS = re.compile(
     r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh|R|julia|elixir|iex|groovy"
@@ -115,7 +115,7 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
 def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
     """The code among the words of an interpreter; None if it has code that is unknown or in an unknown form."""
     inline_code: list[str] = []
-    name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
+    name, rest = ShellCommand(words).name or "", [word[0] if len(word) == 1 else None for word in words[1:]]
     if name == "deno" and rest[:1] == ["eval"]:
         return None
     at = -1

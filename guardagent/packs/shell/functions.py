@@ -37,13 +37,12 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
     A list is a command without a shell.
     """
     named = {key: value for key, value in arguments.items() if key.lower() in _COMMANDS}
-    folders = [str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value]
     texts = named or {
         key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS
     }
     if not texts:
         return None
-    folder = folders[0] if folders else ""
+    folder = next(_folders(arguments), "")
     return sorted({kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)} - {""})
 
 
@@ -68,7 +67,12 @@ def prepares(earlier: dict[str, Any], arguments: dict[str, Any], workspace: str)
     if paths and contents:
         return any(_runs_file(paths[0], "\n".join(contents), text, workspace) for text in texts)
     before = [text for text in _texts(earlier) if _PREPARES.search(text)]
-    return any(_kinds_after(first, text, workspace) for first in before for text in texts)
+    folder = next(_folders(arguments), "")
+    return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
+
+
+def _folders(arguments: dict[str, Any]) -> Iterator[str]:
+    yield from (str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value)
 
 
 def _texts(arguments: dict[str, Any]) -> Iterator[str]:
@@ -86,8 +90,8 @@ def _runs_file(path: str, content: str, text: str, workspace: str) -> bool:
 
 
 @lru_cache(1024)
-def _kinds_after(before: str, text: str, workspace: str) -> frozenset[str]:
-    return kinds_after(before, text, workspace)
+def _kinds_after(before: str, text: str, workspace: str, folder: str) -> frozenset[str]:
+    return kinds_after(before, text, workspace, folder)
 
 
 def _kinds(key: str, value: Any, workspace: str, folder: str) -> Iterator[str]:

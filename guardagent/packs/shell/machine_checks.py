@@ -25,8 +25,8 @@ _CONTROL = frozenset(
     "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
     "sysctl setenforce "
     "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
-    "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin wevtutil bcdedit diskpart netsh takeown icacls "
-    "wmic taskkill".split()
+    "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),

@@ -485,7 +485,7 @@ class _Reader:
         """Reads the substitutions that the grammar takes for text; the script is unreadable if more was not read."""
         source, literals = self._source, _literals(self._root)
         skipped = sorted([*literals, *self._nested])
-        self._require_words(source, skipped)
+        self._require_words(source)
         ends = {end - 1 for _, end in self._seen}
         starts = {start for start, _ in self._seen}
         starts |= {node.start_byte for node in _descendants_all(self._root, "arithmetic_expansion")}
@@ -506,7 +506,7 @@ class _Reader:
                 self._read_alone(text_of(node))
                 at = start + len(node.text)
 
-    def _require_words(self, source: bytes, skipped: list[tuple[int, int]]) -> None:
+    def _require_words(self, source: bytes) -> None:
         """Requires that all commands of the tree were read, and that all words of the text are in the tree."""
         commands = _descendants_all(self._root, "command", *_SUBSTITUTIONS)
         is_read = all(
@@ -572,7 +572,7 @@ class _Reader:
             elif redirect.type == "heredoc_redirect":
                 bodies = [child for child in redirect.named_children if child.type == "heredoc_body"]
                 lines = "\n".join([*text_of(redirect).split("\n")[1:-1], ""])
-                is_literal = bool(_literals(redirect)) and bool(re.match(r"<<-?\s*[\\'\"]", text_of(redirect)))
+                is_literal = re.match(r"<<-?\s*[\\'\"]", text_of(redirect)) is not None
                 is_plain = bodies and (is_literal or not re.search(r"(?<!\\)(?:\\\\)*[$`]", lines))
                 text = (lines if is_literal else re.sub(r"\\([$`\\])", r"\1", lines)) if is_plain else None
                 rest = [
