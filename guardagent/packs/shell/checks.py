@@ -134,7 +134,7 @@ def _outputs(command: ShellCommand) -> Iterator[Word]:
     equal = (
         word.partition("=")[2]
         for word in plain_words(command)
-        if re.match(r"--?(?:out(?:put|file)?|\w+_out|prefix)\S*=", word)
+        if re.match(r"--?(?:out(?:put|file)?|\w+_out)\S*=", word)
     )
     after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir",
                         "-keyout", "--target-dir")  # fmt: skip
@@ -300,6 +300,8 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
     if name.startswith("python") and words[:2] in (["-m", "pip"], ["-m", "pipx"]):
         name, words = words[1], words[2:]
     actions = _ACTIONS.get(name)
+    if name in ("npx", "bunx", "uvx"):  # what follows the package is for the program
+        words = words[: next((n + 1 for n, word in enumerate(words) if not word.startswith("-")), len(words))]
     if actions is not None and (not actions or actions & set(words[:3])):
         if (
             any(_ADDRESS.search(word) for word in words)

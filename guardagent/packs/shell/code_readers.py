@@ -71,7 +71,7 @@ _SQL = {
     "mysql": re.compile(r"\\!|(?:^|[;\n])\s*(?:system|source|tee|pager)\s|INTO\s+(?:OUT|DUMP)FILE", re.IGNORECASE),
 }
 _DEBUGGER = re.compile(
-    r"(?!(?:(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
+    r"^(?!(?:(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
     r"|(?:b|break|tbreak|p|print|x|list|l|frame|f|up|down|c|continue|n|next|s|step|where|#)\b[^!(`|]*)?$).+",
     re.MULTILINE,
 )

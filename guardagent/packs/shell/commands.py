@@ -737,7 +737,9 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
             yield from file.kinds if file is not None else ("unreadable",) if name == "sed" else ()
             texts += [file.text] if file is not None and file.text is not None else []
     sources = {source.name for source in command.sources}
-    is_data = reader.takes_input and not named and sources <= DUMPS and not output_kinds(command.sources[:1])
+    is_data = (
+        reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
+    )
     if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):
         yield "unreadable"
         yield from output_kinds(command.sources)
@@ -796,9 +798,11 @@ def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Itera
 
 def printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
-    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
+    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat", "tee"):
         return None
     command = sources[0]
+    if command.name == "tee":
+        return command.text if command.text is not None else printed(command.sources)
     words = [word for word in command.words[1:] if word not in (("-e",), ("-n",), ("-en",))]
     if command.name == "printf" or len(words) + 1 < len(command.words):
         words = [tuple(value.replace("\\n", "\n").replace("\\t", "\t") for value in word) for word in words]

@@ -61,7 +61,7 @@ _PERL = re.compile(
 )
 _CONSTANT = re.compile(
     r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo|println)[\s(]+[A-Z]\w*(?:::[A-Z]\w*)*(?:\.(?:count|first|last|name|size|table_name|column_names|inspect))*\s*\)?;?\s*"
-    r"|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
+    r"|sessionInfo\(\)|using Pkg;\s*Pkg\.(?:test|status|instantiate|precompile)\(\)|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
 )
 _DEBUGGER = re.compile(r"c|continue|q|quit|w|where|bt|n|next|(?:b|until) [\w.:/]+")
 _CODE = {

@@ -63,6 +63,7 @@ _ODD_MODES = re.compile(
 _DEVELOPMENT_SERVER = re.compile(
     r"(?:python3? (?:-m )?|node |npx )?(?:uvicorn|gunicorn|flask run|vite|webpack|next dev|nodemon|http\.server|"
     r"(?:manage\.py )?runserver|npm run \w+|jest|pytest|storybook|playwright)(?: [\w.:=-]+)*"
+    r"|(?:python3?|node|ruby|php|bun run|deno run|go run|java -jar) [\w-][\w./-]*\.\w+(?: [\w.:=-]+)*"
 )
 _LEAVES_CONTAINER = re.compile(
     r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
@@ -443,7 +444,22 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 
 # --- credentials and the history of commands
 
-_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
+_NO_READERS = (
+    "git",
+    "mkdir",
+    "du",
+    "tree",
+    "dirname",
+    "basename",
+    "rmdir",
+    "echo",
+    "printf",
+    "test",
+    "[",
+    "[[",
+    "ls",
+    "stat",
+)
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {

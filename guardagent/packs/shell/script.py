@@ -516,7 +516,8 @@ class _Reader:
         )
         at = 0
         for leaf in _leaves(self._root):
-            if source[at : leaf.start_byte].strip() and not _is_inside(self._root, at, "heredoc_redirect", "string"):
+            gap = source[at : leaf.start_byte].strip()  # the grammar drops `-` before a here-document
+            if gap not in (b"", b"-") and not _is_inside(self._root, at, "heredoc_redirect", "string"):
                 is_read = False
             at = max(at, leaf.end_byte)
         self.script.readable &= is_read and not source[at:].strip() and not _RUN_LATER.search(source)
@@ -716,6 +717,8 @@ def _partly_known(node: Any, before: list[Word]) -> Word:
         return ("$",)
     if before[:1] == [("rm",)] and set(before[1:]) <= {("-f",), ("-v",)} and _GENERATED.fullmatch(text_of(node)):
         return ("$/" + text_of(node).rpartition("/")[2].strip('"'),)
+    if before[:1] == [("kill",)] and re.fullmatch(r"\"?\$\{?\w*pid\w*\}?\"?", text_of(node), re.IGNORECASE):
+        return (NUMBER,)
     if not _FILE_RUNNERS & set(before):
         return DYNAMIC
     if before[-1] in _VALUED and text_of(node).startswith('"'):
