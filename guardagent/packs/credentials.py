@@ -19,15 +19,17 @@ _PLACES = re.compile(
           |pypoetry/auth\.toml)(?:/|$) | \.local/share/keyrings(?:/|$) | keychains(?:/|$)
       | (?:\.|_)netrc$ | \.(?:npmrc|yarnrc|pypirc|pgpass|my\.cnf|mylogin\.cnf|s3cfg|boto|terraformrc|htpasswd
           |vault-token|dockercfg)$
-      | \.(?:git-credentials|credentials(?:\.json)?|cargo/credentials(?:\.toml)?|gem/credentials|terraform\.d/credentials.*
-          |m2/settings[^/]*\.xml|nuget/(?:.*/)?nuget\.config)$
-      | \.(?:gradle/gradle\.properties|composer/auth\.json|codex/auth\.json|claude\.json|cursor/mcp\.json|tokens?|secrets?)$
+      | \.(?:git-credentials|credentials(?:\.json)?|cargo/credentials(?:\.toml)?|gem/credentials
+          |terraform\.d/credentials.*|m2/settings[^/]*\.xml|nuget/(?:.*/)?nuget\.config)$
+      | \.(?:gradle/gradle\.properties|composer/auth\.json|codex/auth\.json|claude\.json|cursor/mcp\.json|tokens?
+          |secrets?)$
       | \.(?:gemini/oauth[^/]*|fly/config\.yml|ngrok2/.*|kaggle/kaggle\.json|openai/.*|age/.*|putty/.*|electrum/.*
           |bitcoin/.*|ethereum/keystore/.*)$ | \.?huggingface/token$ | age/keys\.txt$
       | (?:credentials?|secrets?|client_secrets?|service[_-]?account[^/]*|auth[_-]?tokens?)\.(?:json|ya?ml|toml|ini
           |txt|xml|env|csv|properties)$
       | (?:passwords?|passwd|api[_-]?keys?)\.(?:txt|csv|json|xlsx?|ya?ml|kdbx?|md)$ | wp-config\.php$ | wallet\.dat$
-      | \.(?:mozilla|thunderbird)/.* | (?:login\ data|web\ data|cookies\.sqlite|logins\.json|key[34]\.db|signons\.sqlite)$
+      | \.(?:mozilla|thunderbird)/.* | (?:login\ data|web\ data|cookies\.sqlite|logins\.json|key[34]\.db
+          |signons\.sqlite)$
       | (?:default|profile[^/]*|network|user\ data)/cookies$
       | \.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|irb|rediscli)_?history$ | \.lesshst$ | fish/fish_history$
           | consolehost_history\.txt$

@@ -103,7 +103,7 @@ CODE_READERS: dict[str, CodeReader] = {
     "lldb": CodeReader(("-s", "-S", "--source"), takes_input=True, danger=_DEBUGGER),
     "m4": CodeReader((), takes_input=True, danger=re.compile(r"sys(?:cmd|val)|sinclude|include|debugfile|mkstemp")),
     **dict.fromkeys(("vi", "vim", "nvim"), _VIM),
-    **dict.fromkeys("just ninja rake ant task".split(), CodeReader(("-f", "--justfile"), takes_input=False, danger=None)),
+    **dict.fromkeys("just ninja rake ant".split(), CodeReader(("-f", "--justfile"), takes_input=False, danger=None)),
     "dc": CodeReader(("-f",), takes_input=True, danger=re.compile("!")),
 }  # fmt: skip
 # Programs whose output is the content of files or databases.

@@ -61,7 +61,7 @@ _PERL = re.compile(
 )
 _CONSTANT = re.compile(
     r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo|println)[\s(]+[A-Z]\w*(?:::[A-Z]\w*)*(?:\.(?:count|first|last|name|size|table_name|column_names|inspect))*\s*\)?;?\s*"
-    r"|sessionInfo\(\)|using Pkg;\s*Pkg\.(?:test|status|instantiate|precompile)\(\)|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
+    r"|sessionInfo\(\)|using\sPkg;\s*Pkg\.(?:test|status|instantiate|precompile)\(\)|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
 )
 _DEBUGGER = re.compile(r"c|continue|q|quit|w|where|bt|n|next|(?:b|until) [\w.:/]+")
 _CODE = {
@@ -213,7 +213,10 @@ class _PythonReader:
                 name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
                 if name == "getenv":
                     return _is_plain_variable(node.args[:1])
-                return name not in _OPENERS or self._opens(name, node)
+                of_tree = (
+                    isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "ast"
+                )
+                return name not in _OPENERS or of_tree or self._opens(name, node)
             case ast.BinOp(op=ast.Div(), right=right):
                 return not self._uses_paths or isinstance(right, ast.Constant)
             case ast.Constant(value=str(text)) if id(node) not in self._texts:

@@ -70,7 +70,7 @@ def zone(path: str) -> str:
         return "startup"
     if path.startswith("/dev"):
         return "device"
-    if path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
+    if path in _TEMPORARY or path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
         return "temporary"
     if path.startswith("/"):
         first = path.split("/")[1]

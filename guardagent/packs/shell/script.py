@@ -37,7 +37,7 @@ _PRINTS = re.compile(
       (?:\ [\w.-]+)*\ ?(?:init\ -?\w*|hook\ ?\w*|shellenv|env|docker-env|-s))
     | date(?:\ [+'"%\w:-]+)* | nproc | whoami | hostname | uname(?:\ -\w+)* | id\ -[ug]n?
     | git\ rev-parse\ (?:--short(?:=\d+)?\ |--verify\ |-q\ )*[\w.~^@/-]+ | git\ merge-base\ [\w./\ -]+
-    | cat\ [\w./-]*pid[\w.-]*
+    | cat\ [\w./-]*pid[\w.-]* | seq(?:\ -?\d+)+
     | git\ describe[\w\ .=-]* | git\ log\ -1\ --(?:format|pretty)=(?:format:)?['"]?%[hH]['"]?
     | git\ rev-list\ --count\ [\w./~^-]+ | lsof\ (?:[\w:-]+\ )*-t[\w:-]*(?:\ [\w:-]+)*
     | [^;&$`\n]*\|\s*(?:wc\ -[lcw]|grep\ -c\ [^|;&$`\n]*) | wc\ -[lcw]\ *<\ *[\w./-]+ | grep\ -c\ [^|;&$`\n]*
