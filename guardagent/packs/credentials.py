@@ -28,7 +28,7 @@ _PLACES = re.compile(
       | (?:credentials?|secrets?|client_secrets?|service[_-]?account[^/]*|auth[_-]?tokens?)\.(?:json|ya?ml|toml|ini
           |txt|xml|env|csv|properties)$
       | (?:passwords?|passwd|api[_-]?keys?)\.(?:txt|csv|json|xlsx?|ya?ml|kdbx?|md)$ | wp-config\.php$ | wallet\.dat$
-      | \.(?:mozilla|thunderbird)/.* | (?:login\ data|web\ data|cookies\.sqlite|logins\.json|key[34]\.db
+      | \.(?:mozilla|thunderbird)(?:/|$) | (?:login\ data|web\ data|cookies\.sqlite|logins\.json|key[34]\.db
           |signons\.sqlite)$
       | (?:default|profile[^/]*|network|user\ data)/cookies$
       | \.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|irb|rediscli)_?history$ | \.lesshst$ | fish/fish_history$

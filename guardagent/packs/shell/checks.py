@@ -34,7 +34,7 @@ _PLACES: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("uniq", "xxd", "ar", "mksquashfs"), (1, 2)),
     **dict.fromkeys(("zip", "sqlite3", "virtualenv"), (0, 1)),
     **dict.fromkeys(("script", "dos2unix", "unix2dos"), (0, None)),
-    "patch": (0, 1),
+    **dict.fromkeys(("patch", "cpio"), (0, None)),
     "rename": (1, None),
 }
 _COMPRESSORS = ("gzip", "bzip2", "bunzip2", "xz", "unxz", "lzma")
@@ -130,7 +130,7 @@ def _made(command: ShellCommand) -> Iterator[Word]:
 
 def _outputs(command: ShellCommand) -> Iterator[Word]:
     """The files of `-o FILE` of any program, if they are outside of projects."""
-    joined = (word[2:] for word in plain_words(command) if re.match(r"-o[/~]", word))
+    joined = (word[2:] for word in plain_words(command) if re.match(r"-[oB][/~.]", word))
     equal = (
         word.partition("=")[2]
         for word in plain_words(command)
@@ -184,7 +184,7 @@ def _changes_settings(words: list[str]) -> bool:
 # --- deleted folders, and deleted files outside of the workspace
 
 _DELETERS = (
-    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory",
+    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory", "rd",
 )  # fmt: skip
 # Programs that delete what they put into an archive, or copy, with an option.
 _MOVES = {

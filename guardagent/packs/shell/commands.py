@@ -105,7 +105,7 @@ _WRAPPERS: dict[str, str] = {
     **dict.fromkeys(
         "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
         " do taskset chrt setarch linux32 linux64 prlimit valgrind faketime fakeroot eatmydata winpty setpriv"
-        " dbus-run-session systemd-inhibit softlimit".split(),
+        " dbus-run-session systemd-inhibit softlimit start".split(),
         "",
     ),
 }
@@ -546,6 +546,7 @@ _DECODERS = frozenset(
     "awk printf cut".split()
 )
 _SOURCE = ("source", ".")
+_INSTALLERS = frozenset("dpkg rpm apt apt-get dnf yum apk pip pip3 gem npm".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,6 +659,8 @@ def _written(command: ShellCommand) -> Iterator[str]:
         yield from (value for word in (*named, *value_after(command, *combined)) for value in word)
     if command.name == "tee":
         yield from (value for word in operands(command) for value in word)
+    if command.name == "dd":
+        yield from (word[3:] for word in plain_words(command) if word.startswith("of="))
 
 
 def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[str | tuple[str]]:
@@ -673,6 +676,9 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
         yield from _of_input(command, workspace, is_shell=True)
     if name in CODE_READERS:
         yield from _of_reader(command, files)
+    if name in _INSTALLERS:
+        found = (files.find(place(command, value)) for word in operands(command) for value in word)
+        yield from (kind for file in found if file is not None for kind in file.kinds)
     if not is_shell and not INTERPRETERS.fullmatch(name):
         yield from _of_file(command, command.words[0], files, workspace, is_shell=True)
         return
@@ -685,7 +691,7 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
         yield "unreadable"
         yield from output_kinds(command.sources)
     if not has_script and _reads_input(command, words, is_shell=is_shell):
-        for word in command.reads:
+        for word in (*command.reads, *_printed_files(command.sources)):
             yield from _of_file(command, word, files, workspace, is_shell=is_shell)
         yield from _of_input(command, workspace, is_shell=is_shell)
 
@@ -732,7 +738,8 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
     named = value_after(command, *reader.options)
     is_code_input = any(word in _INPUTS for word in named) or (reader.takes_input and not named)
     texts = [text for text in (command.text, printed(command.sources)) if text is not None and is_code_input]
-    for word in (*named, *(command.reads if is_code_input else ())):
+    inputs = (*command.reads, *_printed_files(command.sources)) if is_code_input else ()
+    for word in (*named, *inputs):
         for file in (files.find(place(command, value)) for value in word):
             yield from file.kinds if file is not None else ("unreadable",) if name == "sed" else ()
             texts += [file.text] if file is not None and file.text is not None else []
@@ -798,19 +805,25 @@ def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Itera
 
 def printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
-    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat", "tee"):
+    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat", "tee", "dd"):
         return None
     command = sources[0]
-    if command.name == "tee":
+    if command.name in ("tee", "dd"):
         return command.text if command.text is not None else printed(command.sources)
     words = [word for word in command.words[1:] if word not in (("-e",), ("-n",), ("-en",))]
     if command.name == "printf" or len(words) + 1 < len(command.words):
         words = [tuple(value.replace("\\n", "\n").replace("\\t", "\t") for value in word) for word in words]
     if command.name == "cat":
         return command.text if not words else None
-    if any(len(word) != 1 or "\\" in word[0] or "%" in word[0] for word in words):
+    is_replaced = command.name == "printf" or len(words) + 1 < len(command.words)
+    if any(len(word) != 1 or (is_replaced and re.search(r"[\\%]", word[0])) for word in words):
         return None
     return " ".join(word[0] for word in words)
+
+
+def _printed_files(sources: tuple[ShellCommand, ...]) -> tuple[Word, ...]:
+    """The files whose content is the input of a command: `cat FILE | ...`."""
+    return operands(sources[0]) if len(sources) == 1 and sources[0].name == "cat" else ()
 
 
 def _is_file(sources: tuple[ShellCommand, ...]) -> bool:

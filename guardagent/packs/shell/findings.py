@@ -155,7 +155,7 @@ class _Findings:
             if isinstance(texts, str):
                 yield texts
             elif texts[0] is not None:
-                yield from self.of_script(texts[0], command.folder, depth + 1, command.sources)
+                yield from self.of_script(texts[0], command.folder, depth + 1, command.sources, files)
             else:
                 yield "unreadable"
                 yield from output_kinds(command.sources)

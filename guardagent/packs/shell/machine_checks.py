@@ -26,7 +26,7 @@ _CONTROL = frozenset(
     "sysctl setenforce "
     "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
     "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
-    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill".split()
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice, product
 from typing import Any
 
@@ -246,6 +246,16 @@ _WINDOWS_PROGRAM = re.compile(r"(?i)(?:.*\\)?([\w.-]+)\.(?:exe|com)|(?:.*\\)?((?
 _OTHER_NAMES = {"bsdtar": "tar", "gtar": "tar", "gsed": "sed", "gfind": "find", "grm": "rm", "ggrep": "grep"}
 
 
+@lru_cache(4096)
+def _program_name(word: str) -> str | None:
+    name = posixpath.basename(word)
+    if windows := _WINDOWS_PROGRAM.fullmatch(name):
+        name = (windows[1] or windows[2]).lower()
+    name = _OTHER_NAMES.get(name, name)
+    is_pattern = any(sign in name for sign in "*?[") and name not in ("[", "[[")
+    return None if name in ("", NUMBER, "HEAD") or is_pattern else name
+
+
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
     """A simple command.
@@ -272,15 +282,7 @@ class ShellCommand:
         """The name without its folder; None if it is not known."""
         if not self.words or len(self.words[0]) != 1:
             return None
-        name = posixpath.basename(self.words[0][0])
-        if windows := _WINDOWS_PROGRAM.fullmatch(name):
-            name = (windows[1] or windows[2]).lower()
-        name = _OTHER_NAMES.get(name, name)
-        return (
-            None
-            if name in ("", NUMBER, "HEAD") or (any(sign in name for sign in "*?[") and name not in ("[", "[["))
-            else name
-        )
+        return _program_name(self.words[0][0])
 
 
 @dataclass(slots=True)
