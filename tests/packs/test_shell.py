@@ -298,7 +298,7 @@ def test_the_files_of_a_script_of_sed(script: str, files: tuple[list[str], list[
 def test_places_of_credentials() -> None:
     """All packs have one list."""
     places = (
-        "~/.config/rclone/rclone.conf ~/.cargo/credentials.toml ~/.m2/settings.xml ~/.claude.json ~/.codex/auth.json .env.local "
+        "~/.config/rclone/rclone.conf ~/.cargo/credentials.toml ~/.m2/settings.xml ~/.claude.json ~/.codex/auth.json .env.local "  # noqa: E501
         "x/server.pem ~/.gradle/gradle.properties ~/.local/share/keyrings/a a/Default/Cookies ~/.mozilla"
     )
     plain = (
