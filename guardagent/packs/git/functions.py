@@ -361,6 +361,10 @@ def _discard(name: str, words: list[str], options: set[str], operands: list[str]
         yield "discard"
 
 
+# What `git submodule foreach` may run: git, which is judged alone, and commands that only print.
+_GIT_ONLY = re.compile(r"(?:git [^;&|<>$`]+|pwd|ls(?: -\w+)*|echo [\w $'\"]*)(?: (?:\|\| (?:true|:)))?")
+
+
 def _is_path(operand: str) -> bool:
     return (
         operand in (".", "*")
@@ -381,7 +385,8 @@ def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __
         ("bisect", "run"),
         ("submodule", "foreach"),
     ):
-        yield "code"
+        runs = " ".join(operand for operand in operands[1:] if not operand.startswith("-"))
+        yield "" if operands[0] == "foreach" and _GIT_ONLY.fullmatch(runs) else "code"
     if (name == "difftool" and "-x" in options) or (
         name == "grep" and any(option.startswith("-O") for option in options)
     ):
