@@ -80,7 +80,11 @@ def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
 
 
 TEXT = '{"x": 1, "x": 2}'
-LACKING = ({"m": {}}, {"m": {"x": None}, "x": None}, {"m": TEXT, "x": TEXT})  # as the page says
+LACKING: tuple[dict[str, Any], ...] = (
+    {"m": {}},
+    {"m": {"x": None}, "x": None},
+    {"m": TEXT, "x": TEXT},
+)  # as the page says
 
 
 def lacking(text: str, args: dict[str, Any]) -> str:

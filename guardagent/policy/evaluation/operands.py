@@ -358,7 +358,7 @@ def read_as_json(node: object) -> Iterator[ast.Term]:
         yield node.body
     known = function(node.function) if isinstance(node, ast.Apply) else None
     if isinstance(node, ast.Apply) and known is not None and known.kinds(0) == JSON:
-        yield node.arguments[0]
+        yield node.arguments[0]  # type: ignore[misc]  # no regular expression is accepted there
     inner = () if isinstance(node, ast.OF_HISTORY) else (node.items,) if isinstance(node, ast.OverItems) else None
     for child in ast.children(node) if inner is None else inner:
         yield from read_as_json(child)
