@@ -382,6 +382,73 @@ def _without_facts(example: Example, suite: Suite) -> Iterator[Variant]:
             yield Variant(gone, "conflicting", f"no fact {name}, with {value!r} denied", other)
 
 
+@transformation(
+    "a record that the output refers to is missing; if one of its values is denied, the run is denied", label=0
+)
+def missing_records(example: Example, suite: Suite) -> Iterator[Variant]:
+    """Removes whole records of the input, by whose ids the output refers to them.
+
+    A record is an entry of a JSON object or list, one of several JSON objects, or a section or a paragraph with fields.
+    If the program denies a value in it, the record matters, and the program must not allow a run that lacks it.
+    """
+    text, records = example.agent_input, _records_in(example.agent_input)
+    for name, gone, locations in records:
+        inside = _places(locations)
+        apart = (_record_ids(key, others) for key, _, others in records if not _places(others) & inside)
+        ids = _record_ids(name, locations).difference(*apart)
+        if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", example.agent_output) for word in ids):
+            changed = example.with_text("agent_input", gone, label=1)
+            for location in locations:
+                for value in suite.alternatives("agent_input", location.name, location.value):
+                    other = example.with_text("agent_input", location.put(text, value))
+                    note = f"no record with {location.name}: {location.value}, with {value!r} denied"
+                    yield Variant(changed, "conflicting", note, other)
+
+
+def _places(locations: list[ValueLocation]) -> set[tuple[int, tuple[Any, ...]]]:
+    return {(location.start, location.path) for location in locations}
+
+
+Record = tuple[str, str, list[ValueLocation]]
+"""The key or heading of a record, the text without it, and its values."""
+
+
+def _records_in(text: str) -> list[Record]:
+    locations = value_locations(text)
+    entries: dict[tuple[int, tuple[Any, ...]], list[ValueLocation]] = {}
+    for location in locations:
+        for depth in range(len(location.path)):
+            entries.setdefault((location.start, location.path[:depth]), []).append(location)
+    records = [
+        (str(path[-1]), _without_entry(text, inside[0], path), inside) for (_, path), inside in entries.items() if path
+    ]
+    starts = {start for start, path in entries if not path}
+    sections = [(start, objects[0].end) for (start, path), objects in entries.items() if not path and len(starts) > 1]
+    for start, end in [*sections, *_sections_of(text)]:
+        inside = [location for location in locations if start <= location.start and location.end <= end]
+        if inside and len(inside) < len(locations):
+            records.append((text[start:end].partition("\n")[0], text[:start] + text[end:], inside))
+    return records
+
+
+def _without_entry(text: str, location: ValueLocation, path: tuple[Any, ...]) -> str:
+    return replace(location, path=path).drop(text)
+
+
+def _sections_of(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the spans of paragraphs, and of lines with the deeper lines below them."""
+    for match in re.finditer(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", text, re.MULTILINE):
+        yield match.span()
+        for section in re.finditer(r"^([ \t]*)\S[^\n]*\n(?:\1[ \t]+\S[^\n]*(?:\n|\Z))+", match[0], re.MULTILINE):
+            yield match.start() + section.start(), match.start() + section.end()
+
+
+def _record_ids(name: str, locations: list[ValueLocation]) -> set[str]:
+    """The words of a record that can refer to it: with a digit and a second character."""
+    words = [*re.findall(r"[\w-]+", name), *(str(location.value) for location in locations)]
+    return {word for word in words if len(word) > 1 and re.search(r"\d", word)}
+
+
 @transformation("a fact contradicts the text; the label is that of a text with the value of the fact")
 def contradicting_facts(example: Example, suite: Suite) -> Iterator[Variant]:
     """Adds facts that contradict the text: facts win, so the label is that of a text with the same value."""
