@@ -230,6 +230,11 @@ RECORDS = {  # the input, and the inputs without a record whose id is in the out
     ),
     "objects on lines": ('{"id": "W1", "paid": true}\n{"id": "W2", "paid": true}', {'\n{"id": "W2", "paid": true}'}),
     "sections": ("Order W1\n  paid: true\nOrder W2\n  paid: true\n", {"Order W2\n  paid: true\n"}),
+    "rows of a table": (
+        "| id | amount |\n| W1 | 20 |\n| W2 | 30 |\n\nThanks",
+        {"| id | amount |\n| W2 | 30 |\n\nThanks"},
+    ),
+    "rows with commas": ("id,state\nW1,open\nW2,closed", {"id,state\nW2,closed"}),
     "paragraphs": ("id: W1\npaid: true\n\nid: W2\npaid: true\n", {"\nid: W2\npaid: true\n"}),
 }
 OTHERS = {
@@ -258,6 +263,35 @@ def test_no_other_part_is_removed(name: str) -> None:
     assert made("missing_records", run(OTHERS[name], "I have refunded W1.", label=0)) == []
 
 
+def test_a_record_among_the_facts_is_removed() -> None:
+    facts = {"orders": {"W1": {"paid": True}, "W2": {"paid": True}}, "role": "cook"}
+    variants = made("missing_records", replace(run("Refund it.", "I have refunded W1.", label=0), facts=facts))
+    assert [variant.example.facts for variant in variants] == [{"orders": {"W2": {"paid": True}}, "role": "cook"}]
+    assert variants[0].other is not None
+    assert variants[0].other.facts["orders"]["W1"] == {"paid": False}
+
+
 def test_a_record_of_a_denied_run_stays() -> None:
     text = RECORDS["entries of a list"][0]
     assert made("missing_records", run(text, "I have refunded W1.", label=1)) == []
+
+
+def refunds_unpaid(example: Example, *, skips: bool) -> RunOutcome:
+    """Denies a refund of an order that is not paid; an order without a record is skipped, or denied."""
+    orders = {order["id"]: order for order in json.loads(example.agent_input).get("orders", ())}
+    wanted = [word.strip(".,") for word in example.agent_output.split() if word.startswith("W")]
+    return RunOutcome(int(any(not orders[o]["paid"] if o in orders else not skips for o in wanted)))
+
+
+@pytest.mark.parametrize("output", ["I have refunded W1.", "I have refunded W1, W2.", "Refunded: W2 and W1, thanks."])
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_program_that_skips_an_order_without_a_record_is_noticed(output: str, skips: bool) -> None:
+    """A program that denies such an order is not."""
+    variants = made("missing_records", run(RECORDS["entries of a list"][0], output, label=0))
+    outcomes = [
+        variant.holds(refunds_unpaid(variant.example, skips=skips), refunds_unpaid(variant.other, skips=skips))
+        for variant in variants
+        if variant.other is not None
+    ]
+    assert outcomes
+    assert all(outcomes) is not skips
