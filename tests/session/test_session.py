@@ -254,6 +254,36 @@ def test_labels_in_another_case_are_refused(option: str, label: Any) -> None:
     assert session.check("x", action="other", decision="other", tags={"other"}).label == 0
 
 
+LOOK_ALIKES = (
+    *("re\u200bfund", "re\u00adfund", "refund\x00", "\x00refund", "re\u2060fund", "refund\ufeff", "re\ufe0ffund"),
+    *(
+        "\uff32\uff25fund",
+        "\U0001d42b\U0001d41efund",
+        "r\u0435fund",
+        "refu\u0578d".replace("\u0578", "\u200dn"),
+        "Refund",
+        " refund",
+    ),
+    *("re fund", "re\u2800fund", "re\u3164fund", "re\tfund", "refund\n", "re\u034ffund"),
+)
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES, ids=ascii)
+def test_a_name_that_looks_like_one_of_a_rule_is_refused(name: str) -> None:
+    """Also where calls that no rule lists are allowed; with a label, too."""
+    session = session_of("forall(refund(), false)", "G !action:refund")
+    for verdict in (session.check(name), session.check(name, tags={"x"}), session.check("x", action=name)):
+        assert "'refund' only in case or space" in verdict.errors[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["refunds", "re_fund", "re-fund", "re.fund", "refund2", "fund", "r\u00e9fund", "\u8fd4\u91d1", "prerefund", "find"],
+)
+def test_a_name_that_looks_different_is_another_tool(name: str) -> None:
+    assert session_of("forall(refund(), false)").check(name).decision is Decision.ALLOW
+
+
 def test_a_regular_expression_takes_linear_time() -> None:
     """Other engines would backtrack exponentially on it."""
     session = session_of("forall(send(to=/(a+)+b/), False)", "forall(send(to=t), !(t matches /(x*)*y/))")
