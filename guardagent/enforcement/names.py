@@ -291,7 +291,7 @@ def _at(rule: Rule) -> str:
     return f"{rule.source.location}: " if rule.source.location else ""
 
 
-def _changes(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _changes(before: Mapping[str, str] | None, after: Mapping[str, str]) -> dict[str, Any]:
     if before is None:
         return {}
     return {
