@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
-from guardagent.policy.provenance.tokens import visible
+from guardagent.policy.provenance.spelling import visible
 
 Number = int | Fraction
 

@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from guardagent.policy.language.values import StringSet, Unknown, kind_of, parsed
-from guardagent.policy.provenance.tokens import number_key
+from guardagent.policy.provenance.amounts import number_key
 
 # --- labels
 
