@@ -35,6 +35,8 @@ _HUGE = 10**4000  # Python refuses to write the digits of larger numbers
 def number_key(value: float | Decimal | Fraction) -> str:
     """The key of a number; empty if it has no digits."""
     if type(value) is int:
+        if 1000 <= value < _HUGE:
+            return str(value)
         return _canonical(str(abs(value)), "", negative=value < 0) if -_HUGE < value < _HUGE else hex(value)
     text = str(value)
     whole, _, fraction = text.lstrip("-").partition(".")
@@ -108,7 +110,10 @@ def card(text: str) -> str:
 
 def short_keys(texts: Iterable[str]) -> list[str]:
     """The keys of the short numbers in runs of digits, and of the negative ones, for recording."""
-    keys = [key for text in set(NUMBER.findall("\n".join(texts))) for key in readings(text, short=True)]
+    numbers = {
+        number for number in NUMBER.findall("\n".join(texts)) if len(number) < MIN_LENGTH or not number.isdecimal()
+    }
+    keys = [key for number in numbers for key in readings(number, short=True)]
     keys = [key for key in keys if key[0] == SHORT]
     for text in texts:
         if text[0] == "-":

@@ -24,7 +24,7 @@ _ALSO_OTHERS = frozenset(  # endings of files, and fields of programs
     "call is app page link run list".split()
 )
 _STARTS = "It|In|Is|At|My|No|So|To|Me|Am|As|Be|By|Do|Us"  # words that begin a sentence, and top-level domains
-_SENTENCES = re.compile(rf"(?<=[a-z]{{2}})\.(?=(?:{_STARTS})\b)")
+_SENTENCES = re.compile(rf"\.(?=(?:{_STARTS})\b)(?<=[a-z]{{2}}\.)")
 
 
 @cache

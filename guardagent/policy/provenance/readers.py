@@ -376,7 +376,10 @@ def _content(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     if hasattr(value, "__dict__"):
-        return [str(value), vars(value)]
+        shown = (
+            [] if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__ else [str(value)]
+        )
+        return [*shown, vars(value)]
     return str(value)
 
 

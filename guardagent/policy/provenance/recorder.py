@@ -79,6 +79,9 @@ class SourceIndex:
     def find(self, key: str) -> Origin | None:
         return self._origins.get(key)
 
+    def has(self, key: str) -> bool:
+        return key in self._origins
+
     def has_room(self, characters: int) -> bool:
         """Whether that many characters may still fit."""
         return self._bytes + characters <= self._limit
@@ -184,6 +187,7 @@ class SourceRecorder:
         self._lost: dict[str, int] = {}  # why something was not recorded -> the labels that it may have
         self._unread = ""  # why the messages cannot be read now
         self._phrases: list[tuple[str, Origin]] = []  # the words of labelled messages
+        self._longest_phrase = 0
         self._prose: list[tuple[list[str], Origin]] = []  # labelled outputs whose runs of words are not recorded yet
         self._prose_size, self._has_runs = 0, False
         self._facts: tuple[Any, SourceIndex] | None = None
@@ -200,7 +204,7 @@ class SourceRecorder:
             self._unread,
         )
         copy._phrases, copy._prose = list(self._phrases), list(self._prose)
-        copy._prose_size, copy._has_runs = self._prose_size, self._has_runs
+        copy._longest_phrase, copy._prose_size, copy._has_runs = self._longest_phrase, self._prose_size, self._has_runs
         return copy
 
     # --- messages
@@ -241,6 +245,7 @@ class SourceRecorder:
     def _add_phrases(self, words: str, origin: Origin) -> None:
         if len(words) + sum(len(known) for known, _ in self._phrases) <= LONGEST_PHRASES:
             self._phrases.append((words, origin))
+            self._longest_phrase = max(self._longest_phrase, 4 * len(words))  # a text can be longer than its words
 
     # --- calls
 
@@ -325,11 +330,10 @@ class SourceRecorder:
 
     def _keep_prose(self, texts: list[str], origin: Origin) -> None:
         """Keeps texts whose runs of words are recorded at the first lookup that needs them."""
-        kept = [text for text in texts if text.count(" ") >= prose.SIZE - 1] if origin.labels | origin.possible else []
+        kept = [text for text in texts if len(text) > prose.SHORTEST] if origin.labels | origin.possible else []
         if kept:
             self._prose.append((kept, origin))
             self._prose_size += sum(map(len, kept))
-            self._has_runs = True
 
     def _echo(self, call: PastCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
@@ -410,7 +414,9 @@ class SourceRecorder:
         if self._prose:
             texts, self._prose, self._prose_size = self._prose, [], 0
             for strings, origin in texts:
-                self._add({run for text in strings for run in self._scanner.runs(text)}, origin)
+                runs = {run for text in strings for run in self._scanner.runs(text)}
+                self._has_runs = self._has_runs or bool(runs)
+                self._add(runs, origin)
         gaps = list(self._gaps(session)) if self._has_gaps(session) else []
         indexes = self._indexes(session)
         if type(value) is str and value.lstrip()[:1] not in ("{", "["):  # the common case
@@ -460,11 +466,13 @@ class SourceRecorder:
     ) -> None:
         reading = self._scanner.read(text)
         if not name:
-            origins = self._of_phrases(text)
-            if self._has_runs and text.count(" ") + text.count("+") >= prose.SIZE - 1:
-                origins += _origins(self._scanner.sought_runs(text), indexes)
-            if reading.keys or origins:
-                _take([*_origins(reading.keys, indexes), *origins], lookup, gaps)
+            origins = [*_origins(reading.keys, indexes), *self._of_phrases(text)]
+            if origins or reading.keys:
+                _take(origins, lookup, gaps)
+            if self._has_runs and len(text) > prose.SHORTEST:
+                for origin in set(_origins(self._scanner.sought_runs(text, self._index.has), indexes)):
+                    why = f"a text repeats words of {origin.places[0][1]}"
+                    lookup.add_possible(origin.labels | origin.possible, why)
             if amount := amount_keys(text):
                 self._look_up_number(amount, lookup, indexes, gaps, alone=alone)
                 return
@@ -473,7 +481,7 @@ class SourceRecorder:
 
     def _of_phrases(self, text: str) -> list[Origin]:
         """The origins of a text that is a run of words of a message."""
-        if not self._phrases or len(text) > LONGEST_MESSAGE:
+        if len(text) > self._longest_phrase:
             return []
         words = words_of(text)
         if len(words) - 2 < MIN_LENGTH:

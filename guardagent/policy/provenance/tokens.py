@@ -66,7 +66,8 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_MIXED_WORD = re.compile(r"[^\s:=\"'<>(),;|\[\]{}/\\@\x00]{8,}+")
+_NO_WORD = r"\s:=\"'<>(),;|\[\]{}\x00"
+_MIXED_WORD = re.compile(rf"(?<![^{_NO_WORD}])[^{_NO_WORD}/\\@]{{8,}}+(?![/\\@])")
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -106,7 +107,7 @@ class SourceToken(NamedTuple):
         parts: the tokens that it may consist of instead.
         near: the spellings of tokens that contain it, such as the parents of a host.
         within: the spellings of tokens in it that say little about it, such as the numbers in a mail address.
-        is_name: whether it is a name with dots that may be one of a host.
+        is_name: whether a rule judges it alone although it does not identify: a name with dots, a word with digits.
     """
 
     readings: tuple[str, ...]
@@ -159,10 +160,11 @@ class Scanner:
         inner = {
             spelling for plain in texts for value in _values_in(plain, paths=True) for spelling in self._spelled(value)
         }
-        if inner and "://" not in visible and "&" not in visible and len(visible.split()) < 2:
-            tokens.append(SourceToken((), identifies=False, within=tuple(sorted(inner))))
-        else:
+        is_listed = any(token.identifies or token.is_name for token in tokens)
+        if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
             tokens += (SourceToken((spelling,), identifies=False) for spelling in sorted(inner))
+        elif inner:  # one word, or nothing that a rule judges alone: what stands around the values is not judged
+            tokens.append(SourceToken((), identifies=False, within=tuple(sorted(inner))))
         if "://" in text:
             known = {reading for token in tokens for reading in token.readings}
             hosts = chain(_written_hosts(_URL.findall(text) if text != visible else ()), _other_hosts(text))
@@ -175,7 +177,9 @@ class Scanner:
         for columns in _scanned(condensed):
             yield from _tokens_of(columns)
         for word in _mixed_words(condensed):
-            yield SourceToken((_hashed(word),), identifies="." not in word and len(_CHANGE.findall(word)) >= _MIXED)
+            yield SourceToken(
+                (_hashed(word),), identifies="." not in word and len(_CHANGE.findall(word)) >= _MIXED, is_name=True
+            )
         yield from (SourceToken((id_,)) for id_ in self._ids_in(plain))
 
     def _spelled(self, values: str) -> Iterator[str]:
@@ -210,14 +214,14 @@ class Scanner:
         keys.discard("")
         return keys
 
-    def runs(self, text: str) -> list[str]:
+    def runs(self, text: str) -> set[str]:
         """The keys of the runs of words of a text that is recorded."""
         return prose.runs(normalized(text))
 
-    def sought_runs(self, text: str) -> Iterator[str]:
+    def sought_runs(self, text: str, is_known: Callable[[str], bool]) -> Iterator[str]:
         """The keys of the runs of words that a lookup seeks, also in encoded parts of a text."""
         for plain in _texts_in(normalized(text)):
-            yield from prose.sought_runs(plain)
+            yield from prose.sought_runs(plain, is_known)
 
     def _ids_in(self, plain: str) -> list[str]:
         return [] if self._ids is None else [match[0].lower() for match in self._ids.finditer(plain)]
@@ -303,7 +307,9 @@ def _mixed_words(condensed: str) -> set[str]:
 def _is_mixed(word: str) -> bool:
     if _SIGNS_WITHIN.search(word):
         return not word.isdecimal() and _LETTER.search(word) is not None and any(map(str.isdecimal, word))
-    return _MIXED_PART.search(word) is not None and sum(map(str.isalnum, word)) >= _MIXED_LENGTH
+    return _MIXED_PART.search(word) is not None and (
+        len(word) > 2 * _MIXED_LENGTH or sum(map(str.isalnum, word)) >= _MIXED_LENGTH
+    )
 
 
 def _scanned(text: str) -> list[tuple[str, ...]]:
@@ -465,9 +471,12 @@ def _iban(text: str) -> Iterator[SourceToken]:
 
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
-    tokens = [token for text in texts for token in _iban(text)]
-    accounts = (key for token in tokens for reading in token.readings for key in _account(reading))
-    return chain((key for token in tokens for key in token.spellings()), accounts)
+    compact = [text for text in texts if len(text) >= _IBAN and text.isalnum()]
+    tokens = [token for text in texts.difference(compact) for token in _iban(text)]
+    accounts = [
+        key for iban in (*compact, *(iban for token in tokens for iban in token.readings)) for key in _account(iban)
+    ]
+    return chain(compact, accounts, (key for token in tokens for key in token.spellings()))
 
 
 def _account(iban: str) -> tuple[str, ...]:

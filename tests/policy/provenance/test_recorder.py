@@ -31,7 +31,8 @@ def test_whole_leaves_are_found_by_their_normal_form() -> None:
     assert sources(session, "ANN LEE") == {"untrusted"}
     assert sources(session, "Ann") == set()
     assert sources(session, "12,345.00") == sources(session, 12345) == {"untrusted"}
-    for value in (7, True, None, "", "yes"):
+    assert sources(session, 7) == {"untrusted"}
+    for value in ([7], True, None, "", "yes"):
         assert sources(session, value) == set()
 
 
