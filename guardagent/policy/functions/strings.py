@@ -292,7 +292,7 @@ def _items_of_leaf(text: str) -> Iterator[str]:
 
 
 def _tokens_in(text: str) -> list[str]:
-    """The identifying tokens; and names with a dot and the like, as a string with two of them may name two recipients."""
+    """The identifying tokens, and names with a dot and the like: a string with two of them may name two recipients."""
     return [token.readings[0] for token in _scanner().read(text).tokens if token.identifies or token.is_name]
 
 

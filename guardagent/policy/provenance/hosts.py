@@ -50,7 +50,7 @@ def is_host(name: str, after: str = "") -> bool:
         return bool(last)
     if last not in _top_level_domains() and not last.startswith("xn--"):
         return last.isdigit() and name.count(".") == 3
-    return last not in _ALSO_OTHERS or after[:1] in ("/", "?", "#", "\\") != ""
+    return last not in _ALSO_OTHERS or after[:1] in ("/", "\\") or (after[:1] in ("?", "#") and len(after) > 1)
 
 
 def sentences_apart(text: str) -> str:

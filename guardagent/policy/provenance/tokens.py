@@ -58,7 +58,7 @@ _EXPRESSION = r"""
         [^\s,;:?<>()\[\]"@\x00]*+)?)
  |([a-z]{2}[0-9]{2}(?:[ .-]?[a-z0-9]{4}){2,7}(?:[ .-]?[a-z0-9]{1,3})?(?![a-z0-9]|\.[a-z]))
  |((?:~|\.{1,2}|[a-z]:)?[/\\][^\s"'<>|,;()\[\]{}\x00]++)
- |((?:[\w-]{1,63}+[./\\])+[^\W\d_][\w-]{1,62}+)
+ |((?:[\w-]{1,63}+[./\\])+[^\W\d_][\w-]{1,62}+(?:[/\\]|[?#](?=\w))?+)
  |(\[[0-9a-f]*:[0-9a-f:.]*+\]|[0-9._-]*+[^\W0-9_][\w.-]*+(?![.,]?[0-9]))
 )
 |(@[\w\[][^\s"'<>,;()\x00]*+)
@@ -502,24 +502,27 @@ def _path_key(text: str) -> str:
 
 
 def _name(text: str) -> Iterator[SourceToken]:
-    head = _head(text)
-    if is_host(head, text[len(head) :]):
+    head, text, after = _parts(text)
+    if is_host(head, after):
         yield _of_host(head)
     elif head == text:
-        yield SourceToken((text,), identifies=False, within=_numbers_in(text), is_name=True)
+        yield SourceToken((text,), identifies=False, within=(*_numbers_in(text), *_doubtful(text)), is_name=True)
     else:
         yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
 
 
 def _name_keys(texts: set[str]) -> Iterable[str]:
-    hosts = [head for text in texts if is_host(head := _head(text), text[len(head) :])]
-    paths = [_path_key(text) for text in texts if _EXTENSION.search(text)]
-    return chain(paths, hosts, _doubts(texts), _number_keys(texts))
+    parts = list(map(_parts, texts))
+    hosts = [head for head, _, after in parts if is_host(head, after)]
+    paths = [_path_key(text) for _, text, _ in parts if _EXTENSION.search(text)]
+    return chain(paths, hosts, _doubts(head for head, *_ in parts), _number_keys(texts))
 
 
-def _head(text: str) -> str:
-    """The name before the first slash."""
-    return text.replace("\\", "/").partition("/")[0]
+def _parts(text: str) -> tuple[str, str, str]:
+    """The name before the first slash, the whole without a sign at its end, and what follows the name."""
+    whole = text.rstrip("/\\?#")
+    head = whole.replace("\\", "/").partition("/")[0]
+    return head, whole, text[len(head) :] + "/"[: text[-1] in "?#"]
 
 
 def _inside(text: str) -> Iterator[str]:
