@@ -376,10 +376,7 @@ def _content(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     if hasattr(value, "__dict__"):
-        shown = (
-            [] if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__ else [str(value)]
-        )
-        return [*shown, vars(value)]
+        return vars(value) if str(value) == object.__repr__(value) else [str(value), vars(value)]
     return str(value)
 
 

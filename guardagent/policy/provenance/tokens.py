@@ -40,6 +40,7 @@ SHORT_KEY = 64  # characters; longer strings are stored as a hash
 CACHED = 2000  # characters; the tokens of shorter strings are cached
 DEPTH = 2  # of base64 in base64
 _GROUPS = re.compile("[ .-]")
+_BETWEEN_LINKS = re.compile("[,;|]")
 _DOUBT = "? "  # begins the key of what may be a host or an address
 _IBAN = 15  # characters, at least
 _MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
@@ -305,11 +306,11 @@ def _mixed_words(condensed: str) -> set[str]:
 
 
 def _is_mixed(word: str) -> bool:
-    if _SIGNS_WITHIN.search(word):
-        return not word.isdecimal() and _LETTER.search(word) is not None and any(map(str.isdecimal, word))
-    return _MIXED_PART.search(word) is not None and (
-        len(word) > 2 * _MIXED_LENGTH or sum(map(str.isalnum, word)) >= _MIXED_LENGTH
-    )
+    if word.isdecimal():
+        return False
+    if _MIXED_PART.search(word) is not None:
+        return len(word) > 2 * _MIXED_LENGTH or sum(map(str.isalnum, word)) >= _MIXED_LENGTH
+    return _SIGNS_WITHIN.search(word) is not None and any(map(str.isdecimal, word)) and any(map(str.isalpha, word))
 
 
 def _scanned(text: str) -> list[tuple[str, ...]]:
@@ -418,10 +419,12 @@ def _doubts(texts: Iterable[str]) -> list[str]:
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
-    apart = {part for text in texts for part in parted(text)}
-    urls = {text for text in apart if "://" in text}
+    apart = {part for text in texts if _BETWEEN_LINKS.search(text) for part in parted(text)}
+    urls = {text for text in apart if "://" in text} | texts
     hosts = [_host_key(host) for host in _hosts("\n".join(urls))]
-    return chain(map(_url_key, urls), hosts, _doubts(hosts), _keys_inside(urls), _name_keys(apart - urls))
+    return chain(
+        map(_url_key, urls), hosts, _doubts(hosts), _keys_inside(urls), _name_keys(apart - urls) if apart else ()
+    )
 
 
 def _host_key(host: str) -> str:

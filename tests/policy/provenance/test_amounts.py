@@ -17,7 +17,8 @@ from tests.policy.provenance.sessions import recorded, session_of, sources, user
     ("value", "key"),
     [
         (7, "#7"), (-7, "#-7"), (0, "#0"), (98.7, "#98.7"), (Decimal("98.70"), "#98.7"),
-        (4711, "4711"), (-4711, "-4711"), (Fraction(1, 2), "#0.5"), (1234.5, "1234.5"), (float("nan"), ""), (1e20, "100000000000000000000"),
+        (4711, "4711"), (-4711, "-4711"), (Fraction(1, 2), "#0.5"), (1234.5, "1234.5"),
+        (float("nan"), ""), (1e20, "100000000000000000000"),
     ],
 )  # fmt: skip
 def test_keys_of_numbers(value: Any, key: str) -> None:
