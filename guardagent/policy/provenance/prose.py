@@ -1,6 +1,6 @@
 """Runs of words: a sentence of a labelled text is found although a word was added to it.
 
-The words of four letters and more that no letter or mail has by custom are read four by four. Of a long text, the
+The words of four letters and more that letters do not have by custom (`customary_words.txt`) are read four by four. Of a long text, the
 runs are winnowed (Schleimer, Wilkerson and Aiken, 2003), so that one is kept of each few.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from zlib import crc32
 
 SIZE = 4  # words of a run
@@ -17,23 +18,7 @@ _MARK = "~ "  # begins the keys of runs and of their words
 ALL, WINDOW = 300, 4  # runs that are all kept; of more, one of each window
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _CUSTOMARY = frozenset(
-    """about above according after again against agree ahead along already also although always another answer anyone
-    anything appreciate around asked attach attached attachment available away back because been before being below best
-    better between both bring call come comes could customer date dear details does doing done down each either else
-    email enjoy even ever every everyone everything feel final find first following forward found free from further
-    future gave give given glad going good great greetings happy hard have having hear hearing hello help here hesitate
-    hope how however into item items just keep kind kindly know known last later least less like line list little
-    long look looking made mail make makes many might more most much must name need needed needs never next note nothing
-    number often once only open other over part people please point possible present question questions quite rather
-    reach read ready really receive received regarding regards reply request respond said same second seem seen send
-    sent several shall should side since sincerely some someone something soon still such sure take taken than thank
-    thanks that their them then there these they thing things think this those through time times today together
-    tomorrow touch under until update upon used using very view want wanted week weekend well went were what when where
-    whether which while will wish with within without word work working would write year years yesterday yours your
-    sehr geehrte geehrter damen herren freundlichen grüßen grüße vielen dank dass nicht werden wird haben sind eine
-    einer einen einem oder auch noch über durch nach beim bitte ihre ihren ihnen unser unsere wenn kann können
-    cordialement bonjour madame monsieur merci pour avec dans vous nous cette être saludos cordiales gracias para
-    este""".split()
+    files("guardagent.policy.provenance").joinpath("customary_words.txt").read_text(encoding="utf-8").split()
 )
 
 
