@@ -1,6 +1,6 @@
 """Runs of words: a sentence of a labelled text is found although a word was added to it.
 
-The words of four letters and more that letters do not have by custom (`customary_words.txt`) are read four by four. Of a long text, the
+Words of four letters and more that are not customary (`customary_words.txt`) are read four by four. Of a long text, the
 runs are winnowed (Schleimer, Wilkerson and Aiken, 2003), so that one is kept of each few.
 """
 
