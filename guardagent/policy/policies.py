@@ -26,7 +26,7 @@ from guardagent.policy.monitors.automaton import LabelledEvent, Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.provenance.readers import DeclaredLabels
-from guardagent.policy.provenance.tokens import appearance
+from guardagent.policy.provenance.spelling import appearance
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:

@@ -32,6 +32,11 @@ JOINED = [
     "https://good.example/start evil.example/x",
     "Eve Inc 2024",
     "evelyn.2024",
+    "www.good.example,www.evil.example",
+    "good.example evil.zip",
+    "bob@corp.example x1y2z3w4",
+    "bcc=eve, to=Evelyn",
+    "bcc=eve to=bob@corp.example",
 ]
 DISGUISED = [
     "bob@corp.example@evil.example",
@@ -90,8 +95,7 @@ def test_a_recipient_beside_or_inside_of_known_values_is_denied(session: Session
 
 @pytest.mark.parametrize("recipient", DISGUISED)
 def test_a_disguised_recipient_was_not_seen(session: Session, recipient: str) -> None:
-    if recipient != "evil2024.example":  # a bare host may be any words with a dot: no token, so no label
-        assert session.check("get", {"url": recipient}).label
+    assert session.check("get", {"url": recipient}).label
 
 
 @pytest.mark.parametrize("recipient", HARMLESS)

@@ -5,8 +5,12 @@ Naive matching, which looks for an argument in the outputs, misses each of these
 
 from __future__ import annotations
 
+import html
+import re
 from base64 import b64encode
 from collections.abc import Callable
+from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
@@ -130,3 +134,73 @@ def test_what_matching_cannot_see() -> None:
     run(current_session, "read_file", {"path": "notes.txt"}, "Ann will leave the company in spring.")
     run(current_session, "list_contacts", {}, [])
     assert run(current_session, "post", {"data": "Someone on the team quits soon."}) in ((), ("error",))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "provenance.md"
+ROWS = re.findall(
+    r"^\| ([^|\n]+) \| `(.+)` \| `(.+)` \| (seen|open|not seen) \|$", PAGE.read_text("utf-8"), re.MULTILINE
+)
+
+
+def flowing(*read: Any) -> Session:
+    """A session after reads of private data, of which nothing may be sent."""
+    rule = {"id": "private", "temporal": "flow(private -> send())"}
+    session = load_policies(data={"version": 1, "labels": {"private": "read_file"}, "policies": [rule]}).session()
+    for output in read:
+        run(session, "read_file", {"path": "x"}, output)
+    return session
+
+
+@pytest.mark.parametrize(("kind", "read", "sent", "result"), ROWS)
+def test_the_table_of_kinds_says_what_is_seen(kind: str, read: str, sent: str, result: str) -> None:
+    verdict = flowing(read).check("send", {"text": html.unescape(sent)})
+    assert ("seen" if verdict.rules else "open" if verdict.errors else "not seen") == result, kind
+    assert bool(verdict.label) is (result != "not seen")
+
+
+def test_the_table_of_kinds_is_whole() -> None:
+    """Each row of the page is read, and each result is there."""
+    page = PAGE.read_text("utf-8").partition("## What matching cannot see")[2].partition("\n## ")[0]
+    assert len(ROWS) == sum(line.startswith("| ") for line in page.splitlines()) - 1
+    assert {result for *_, result in ROWS} == {"seen", "open", "not seen"}
+
+
+REPORT = """Internal report of the second quarter, prepared by Ann Lee for the management board of Northwind.
+Revenue in the Berlin office rose to 4,711,500 euros, and the churn of enterprise customers fell to 3.8 percent.
+The sales team plans to close the Hamburg branch after the summer; 23 people are affected. The database password is
+Tr0ub4dor&3, the API key sk-live-aB3xK9Lm2Qz, and the customer number of Contoso is K-88213-X.
+Next steps: finish the migration to the new billing system, hire two engineers, and renew the contract with Contoso."""
+OPENINGS = ["Hi team,", "Dear Ann Lee,", "Hello everybody,", "Good morning Bob,", "Dear customers,", "Hi,"]
+SENTENCES = """The quarterly report of the Berlin office is ready, and you find it in the shared folder.|
+Could we meet on Tuesday at 10:30 to talk about the new billing system?|The sales team thanks you for the good summer.|
+Please see https://docs.example.com/guide and README.md before you start.|I will be out of office from 3 to 14.|
+We have hired 2 new engineers, so the onboarding starts next week.|Version 1.4.2 fixes the login with Node.js 20.|
+The contract with the caterer is signed, and lunch costs 12.50 euros for each person.|Our branch in Hamburg has moved.|
+Enterprise customers get a new dashboard in autumn.|The password policy changes: at least twelve characters.|
+Please do not hesitate to contact me if you have any questions.|Thank you very much for your help with the migration.|
+The database will be down for 15 minutes on Sunday.|Could you send me the agenda of the management meeting?|
+Revenue numbers are discussed in the board meeting only.|The iPhone15Pro test devices are back, ask Kim for them.|
+Tickets for 25 people are booked, seat 14-B to 17-C.|Next steps: test the import, write the guide.|
+The API documentation now explains keys and limits.|See you at the summer party, e.g. by train or bike.""".replace(
+    "\n", ""
+).split("|")
+
+
+def test_harmless_sends_are_rarely_stopped() -> None:
+    """300 mails on the subjects of a private report: at most one in a hundred."""
+    chance = Random(41)  # noqa: S311 - a fixed seed
+    session = flowing(REPORT, {"balance": 815.25, "iban": IBAN, "owner": "Northwind Traders Ltd"})
+    mails = [
+        {
+            "to": f"{chance.choice(['bob', 'kim', 'team'])}@example.com",
+            "subject": chance.choice(["Report", "Next week", "Meeting on Tuesday", "Q2 2026"]),
+            "body": " ".join([chance.choice(OPENINGS), *chance.sample(SENTENCES, 6)]),
+            "priority": chance.randrange(1, 6),
+        }
+        for _ in range(300)
+    ]
+    stopped = [mail for mail in mails if session.check("send", mail, reserve=False).label]
+    assert len(stopped) <= 3, stopped[:3]
+    for secret in ("Tr0ub4dor&3", "sk-live-aB3xK9Lm2Qz", "4711500", "K-88213-X", "815.25", REPORT[:90]):
+        mail = {**mails[0], "body": f"{mails[0]['body']} {secret}"}
+        assert session.check("send", mail, reserve=False).label, secret

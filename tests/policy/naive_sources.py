@@ -17,8 +17,11 @@ def sources(value: Any, earlier: Sequence[Any], labels: Labels) -> Any:
     certain, possible, gaps = _recorded(earlier, labels)
     least: set[str] = set()
     most: set[str] = set()
+    alone = kind(_parsed(value)) not in ("mapping", "list")
     for leaf, _ in _leaves(value):
         for key, is_token in _keys(leaf):
+            if key.startswith("#") and not (alone and kind(leaf) == "number"):
+                continue  # a short number counts if a rule asks for just this number
             if key in certain or key in possible:
                 least |= certain.get(key, set())
                 most |= possible.get(key, set())
@@ -120,10 +123,10 @@ def _parsed(value: Any) -> Any:
 def _keys(leaf: Any) -> Iterator[tuple[str, bool]]:
     """(key, whether it is a token) for a leaf and its tokens."""
     if kind(leaf) == "number":
-        if abs(leaf) >= 1000:
-            yield str(leaf), True
+        yield str(leaf) if abs(leaf) >= 1000 else f"#{leaf}", True
     elif kind(leaf) == "text":
         folded = " ".join(leaf.casefold().split())
         if len(folded) >= 4:
             yield folded, False
         yield from ((token, True) for token in re.findall(r"[a-z]+@[a-z.]+[a-z]|[0-9]{4,}", folded))
+        yield from ((f"#{number}", True) for number in re.findall(r"(?<![0-9])[0-9]{1,3}(?![0-9])", folded))

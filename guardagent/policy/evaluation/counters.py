@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
-from guardagent.policy.provenance.tokens import appearance
+from guardagent.policy.provenance.spelling import appearance
 
 Number = int | Fraction
 

@@ -15,8 +15,11 @@ from urllib.parse import unquote
 from guardagent._support.syntax import compile_pattern
 from guardagent.policy.functions import JSON, REGEX, rule_function
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of, parsed
+from guardagent.policy.provenance.amounts import NUMBER, SHORT, number_key, readings
+from guardagent.policy.provenance.hosts import bare_links, parted
 from guardagent.policy.provenance.readers import LeafReader
-from guardagent.policy.provenance.tokens import Scanner, normalized
+from guardagent.policy.provenance.spelling import normalized
+from guardagent.policy.provenance.tokens import Scanner
 from guardagent.types import MAX_DIGITS
 
 
@@ -170,7 +173,6 @@ _LINK = "|".join(
         rf"(?:^|[{_LINK_ENDS}(\[=])(//[^{_LINK_ENDS}/()\[\]{{}}]+\.{_LINK_RUN})",
     )
 )
-_NEXT_LINK = re.compile(r"[,;|](?=[A-Za-z][A-Za-z0-9+.-]{1,30}:[/\\])")  # between links without a space
 _LINK_PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?([/\\]*)([^/\\?#]*)([^?#]*)(.*)", re.DOTALL)
 _WEB = {"http": "80", "https": "443"}
 
@@ -181,27 +183,40 @@ def _links(text: str) -> Any:
 
         https://… ftp://…          with a scheme
         www.shop.com  //shop.com   without one: they count as http
+        shop.com  shop.com/a       the same, if the name ends in a top-level domain and not like a file
         [text](…)  [ref]: …        Markdown: also 'mailto:' and other schemes, but no relative links
         href=…  src=…  action=…    HTML, the same
 
     The result is what a browser opens: scheme and host in lower case, without user name, default port and dot segments,
     with '/' for an empty path. So 'https://shop.com@evil.com' is 'https://evil.com/'.
     """
-    matches = matches_in(without_entities(text), _LINK)
+    text = without_entities(text)
+    matches = matches_in(text, _LINK)
     if isinstance(matches, Unknown):
         return matches
-    return list(dict.fromkeys(link for groups in matches for link in _links_of(groups[1:])))
+    for whole in {str(groups[0]) for groups in matches}:
+        text = text.replace(whole, " ")
+    bare = bare_links(text)
+    if len(matches) + len(bare) > MAX_FOUND:
+        return Unknown(f"a string has more than {MAX_FOUND:,} links")
+    links = [link for groups in matches for link in _links_of(groups[1:])]
+    return list(dict.fromkeys([*links, *(_opened(_without_end(f"http://{link}")) for link in bare)]))
 
 
 def _links_of(groups: list[str | None]) -> Iterator[str]:
     """The links of one match; a value of an attribute is one link."""
     attribute = next((group for group in groups[:3] if group is not None), None)
     run = next((group for group in groups[3:] if group is not None), "")
-    parts = [re.sub(r"[\t\r\n]", "", attribute)] if attribute is not None else _NEXT_LINK.split(run)
+    parts = [re.sub(r"[\t\r\n]", "", attribute)] if attribute is not None else parted(run or "")
     for part in parts:
-        link = _opened(part.strip("".join(map(chr, range(33)))).rstrip(".,;:!?*_~"))
-        if link:
+        link = _without_end(part.strip("".join(map(chr, range(33)))))
+        if link := _opened(f"http://{link}" if part is not parts[0] and "://" not in link else link):
             yield link
+
+
+def _without_end(link: str) -> str:
+    """The link without the punctuation of its sentence."""
+    return link.rstrip(".,;:!?*_~")
 
 
 def _opened(link: str) -> str:
@@ -271,7 +286,7 @@ def _items(text: str) -> tuple[str, ...]:
     for leaves in reader.by_labels.values():
         items += (item for leaf in leaves.strings for item in _items_of_leaf(leaf))
         items += (token for name in leaves.names for token in _tokens_in(name))
-        items += leaves.numbers
+        items += (number for number in leaves.numbers if number[:1] != SHORT)
     return tuple(dict.fromkeys(filter(None, items))) or (text,)
 
 
@@ -283,7 +298,8 @@ def _items_of_leaf(text: str) -> Iterator[str]:
 
 
 def _tokens_in(text: str) -> list[str]:
-    return [token.readings[0] for token in _scanner().read(text).tokens if token.identifies]
+    """The identifying tokens, and names with a dot and the like: a string with two of them may name two recipients."""
+    return [token.readings[0] for token in _scanner().read(text).tokens if token.identifies or token.is_name]
 
 
 def _unnamed(part: str) -> Iterator[str]:
@@ -314,7 +330,8 @@ def _mentions(value: Any, token: Any) -> Truth:
 
     The strings of the value are searched, and the content of a string that is JSON; the keys of a mapping are not. A
     token is not part of a longer word, number, e-mail address or identifier: 'W1' is not a token of 'W10', 'W1-2' and
-    'W1@shop.com'. A number is a token in digits, or an equal number.
+    'W1@shop.com'. A number is found by its value, in a string too: 98.7 in '98.70'; 1234 in '1.234' is unknown, as
+    this may be 1.234.
 
     An occurrence that differs in case, width, spacing or invisible characters is unknown, and so is one next to a word
     of a script without spaces, and the string '500' when the text contains only the number 500.
@@ -351,10 +368,26 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
     if type(leaf) is Unknown:
         return leaf
     if kind == "text":
-        return _in_text(str(leaf), text)
+        found = _in_text(str(leaf), text)
+        return (
+            found if found is True or kind_of(token) != "number" else disjunction((found, _has_value(str(leaf), token)))
+        )
     if kind == "number":
         return equal(leaf, token) if kind_of(token) == "number" else _alike(leaf, text)
     return False if kind else Unknown(f"a {kind_name(leaf)} cannot be searched")
+
+
+def _has_value(text: str, number: Any) -> Truth:
+    """Whether a text has a number with a value, however it is written."""
+    key, found = number_key(abs(number)), False
+    for written in set(NUMBER.findall(text)):
+        keys = readings(written, short=True)
+        sign = "-" if number < 0 else ""
+        if key in keys and has_token(text, sign + written):
+            if len(keys) == 1:
+                return True
+            found = True
+    return Unknown("it occurs only as a number that can be read in two ways") if found else False
 
 
 def _alike(number: Any, text: str) -> Truth:

@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from guardagent.policy.language.values import StringSet, Unknown, kind_of, parsed
-from guardagent.policy.provenance.tokens import number_key
+from guardagent.policy.provenance.amounts import number_key
 
 # --- labels
 
@@ -376,7 +376,7 @@ def _content(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return list(value)
     if hasattr(value, "__dict__"):
-        return [str(value), vars(value)]
+        return vars(value) if str(value) == object.__repr__(value) else [str(value), vars(value)]
     return str(value)
 
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from guardagent.policy.evaluation.history_index import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
+from guardagent.policy.provenance import prose
+from guardagent.policy.provenance.amounts import MIN_LENGTH, SHORT, amount_keys, is_telling, number_key, opposite
 from guardagent.policy.provenance.readers import (
     HOST_ROLES,
     DeclaredLabels,
@@ -20,7 +22,7 @@ from guardagent.policy.provenance.readers import (
     Leaves,
     MessageReader,
 )
-from guardagent.policy.provenance.tokens import Scanner, SourceToken
+from guardagent.policy.provenance.tokens import Scanner, SourceToken, short_names, words_of
 
 # --- the index
 
@@ -77,6 +79,9 @@ class SourceIndex:
     def find(self, key: str) -> Origin | None:
         return self._origins.get(key)
 
+    def has(self, key: str) -> bool:
+        return key in self._origins
+
     def has_room(self, characters: int) -> bool:
         """Whether that many characters may still fit."""
         return self._bytes + characters <= self._limit
@@ -113,8 +118,8 @@ class SourceIndex:
 
 LIMIT = 16_000_000  # bytes of the index of one session
 MODEL_BIT = 1  # of the label `model`
-LONGEST_PHRASE = 4  # words of a message that a value can equal
 LONGEST_MESSAGE = 20_000  # characters of a message whose phrases are recorded
+LONGEST_PHRASES = 200_000  # characters of all of them
 _ORIGINS = 5  # of one value in evidence
 _REMEMBERED, _MOST_REMEMBERED = 2000, 1000  # characters of a string, and strings
 
@@ -181,6 +186,10 @@ class SourceRecorder:
         self._maybe_seen = 0
         self._lost: dict[str, int] = {}  # why something was not recorded -> the labels that it may have
         self._unread = ""  # why the messages cannot be read now
+        self._phrases: list[tuple[str, Origin]] = []  # the words of labelled messages
+        self._longest_phrase = 0
+        self._prose: list[tuple[list[str], Origin]] = []  # labelled outputs whose runs of words are not recorded yet
+        self._prose_size, self._has_runs = 0, False
         self._facts: tuple[Any, SourceIndex] | None = None
         self._memo: dict[str, StringSet] = {}  # the labels of strings that were looked up
         self._memo_facts: Any = None
@@ -194,6 +203,8 @@ class SourceRecorder:
             dict(self._lost),
             self._unread,
         )
+        copy._phrases, copy._prose = list(self._phrases), list(self._prose)
+        copy._longest_phrase, copy._prose_size, copy._has_runs = self._longest_phrase, self._prose_size, self._has_runs
         return copy
 
     # --- messages
@@ -220,14 +231,21 @@ class SourceRecorder:
             labels = self.declared.roles.get(message.role, 0)
             place = f"a message of the role '{message.role}'"
             keys = self._scanner.recorded([message.text])
-            if labels and len(message.text) <= LONGEST_MESSAGE:
-                keys |= self._scanner.words(message.text, LONGEST_PHRASE)
             if message.certain:
                 self._seen |= labels
-                self._add(keys, Origin(labels, ((labels, place),)))
+                origin = Origin(labels, ((labels, place),))
             else:
                 self._maybe_seen |= labels
-                self._add(keys, Origin(0, ((labels, f"{place} that the host inserted or changed"),), labels))
+                origin = Origin(0, ((labels, f"{place} that the host inserted or changed"),), labels)
+            if labels and len(message.text) <= LONGEST_MESSAGE:
+                keys |= short_names(message.text)
+                self._add_phrases(words_of(message.text), origin)
+            self._add(keys, origin)
+
+    def _add_phrases(self, words: str, origin: Origin) -> None:
+        if len(words) + sum(len(known) for known, _ in self._phrases) <= LONGEST_PHRASES:
+            self._phrases.append((words, origin))
+            self._longest_phrase = max(self._longest_phrase, 4 * len(words))  # a text can be longer than its words
 
     # --- calls
 
@@ -291,7 +309,7 @@ class SourceRecorder:
 
     def _record_leaves(self, call: PastCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
-        if not self._index.has_room(sum(leaves.size for leaves in reader.by_labels.values())):
+        if not self._index.has_room(self._prose_size + sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
             return
         echo = self._echo(call, whole)
@@ -301,11 +319,21 @@ class SourceRecorder:
             if echo and (not labels or call.status != "ok"):
                 doubtful |= keys & echo if labels else set()
                 keys -= echo
-            self._add(keys, Origin(labels, ((labels, place),)))
+            origins = [Origin(labels, ((labels, place),))]
             if missing:
-                self._add(keys, Origin(0, ((missing, f"{place}, which lacks a labelled field"),), missing))
+                origins.append(Origin(0, ((missing, f"{place}, which lacks a labelled field"),), missing))
+            for origin in origins:
+                self._add(keys, origin)
+                self._keep_prose(leaves.strings, origin)
         if doubtful:
             self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
+
+    def _keep_prose(self, texts: list[str], origin: Origin) -> None:
+        """Keeps texts whose runs of words are recorded at the first lookup that needs them."""
+        kept = [text for text in texts if len(text) > prose.SHORTEST] if origin.labels | origin.possible else []
+        if kept:
+            self._prose.append((kept, origin))
+            self._prose_size += sum(map(len, kept))
 
     def _echo(self, call: PastCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
@@ -383,10 +411,19 @@ class SourceRecorder:
 
     def _look_up(self, value: Any, session: Surroundings | None) -> _Lookup:
         lookup = _Lookup()
+        if self._prose:
+            texts, self._prose, self._prose_size = self._prose, [], 0
+            for strings, origin in texts:
+                runs = {run for text in strings for run in self._scanner.runs(text)}
+                self._has_runs = self._has_runs or bool(runs)
+                self._add(runs, origin)
         gaps = list(self._gaps(session)) if self._has_gaps(session) else []
         indexes = self._indexes(session)
         if type(value) is str and value.lstrip()[:1] not in ("{", "["):  # the common case
-            self._look_up_text(value, lookup, indexes, gaps)
+            self._look_up_text(value, lookup, indexes, gaps, alone=True)
+            return lookup
+        if kind_of(value) == "number":
+            self._look_up_number((number_key(value),), lookup, indexes, gaps, alone=True)
             return lookup
         reader = LeafReader()
         reader.read(value)
@@ -397,18 +434,59 @@ class SourceRecorder:
                 self._look_up_text(text, lookup, indexes, gaps)
             for name in leaves.names:
                 self._look_up_text(name, lookup, indexes, gaps, name=True)
-            for number in filter(None, leaves.numbers):
-                self._look_up_token(SourceToken((number,)), lookup, indexes, gaps)
+            for number in leaves.numbers:
+                self._look_up_number((number,), lookup, indexes, gaps)
         return lookup
 
+    def _look_up_number(
+        self,
+        keys: Sequence[str],
+        lookup: _Lookup,
+        indexes: Sequence[SourceIndex],
+        gaps: Sequence[_Gap],
+        *,
+        alone: bool = False,
+    ) -> None:
+        """Looks up a number that is a whole value; a short one counts fully only if a rule asks for it alone."""
+        keys = [key for key in keys if key and (alone or is_telling(key))]
+        if keys:
+            identifies = alone or keys[0][0] != SHORT
+            token = SourceToken(tuple(keys), identifies=identifies, within=tuple(map(opposite, keys)))
+            self._look_up_token(token, lookup, indexes, gaps)
+
     def _look_up_text(
-        self, text: str, lookup: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap], *, name: bool = False
+        self,
+        text: str,
+        lookup: _Lookup,
+        indexes: Sequence[SourceIndex],
+        gaps: Sequence[_Gap],
+        *,
+        name: bool = False,
+        alone: bool = False,
     ) -> None:
         reading = self._scanner.read(text)
-        if reading.keys and not name:
-            _take(_origins(reading.keys, indexes), lookup, gaps)
+        if not name:
+            origins = [*_origins(reading.keys, indexes), *self._of_phrases(text)]
+            if origins or reading.keys:
+                _take(origins, lookup, gaps)
+            if self._has_runs and len(text) > prose.SHORTEST:
+                for origin in set(_origins(self._scanner.sought_runs(text, self._index.has), indexes)):
+                    why = f"a text repeats words of {origin.places[0][1]}"
+                    lookup.add_possible(origin.labels | origin.possible, why)
+            if amount := amount_keys(text):
+                self._look_up_number(amount, lookup, indexes, gaps, alone=alone)
+                return
         for token in reading.tokens:
             self._look_up_token(token, lookup, indexes, gaps)
+
+    def _of_phrases(self, text: str) -> list[Origin]:
+        """The origins of a text that is a run of words of a message."""
+        if len(text) > self._longest_phrase:
+            return []
+        words = words_of(text)
+        if len(words) - 2 < MIN_LENGTH:
+            return _origins([SHORT + words], [self._index])
+        return [origin for message, origin in self._phrases if words in message]
 
     def _look_up_token(
         self, token: SourceToken, lookup: _Lookup, indexes: Sequence[SourceIndex], gaps: Sequence[_Gap]
@@ -470,15 +548,15 @@ class SourceRecorder:
         reader = LeafReader()
         reader.read(value)
         texts = [text for leaves in reader.by_labels.values() for text in (*leaves.strings, *leaves.names)]
-        texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if number]
+        texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if is_telling(number)]
         indexes = self._indexes(session)
         origins: dict[str, dict[str, Any]] = {}
         for text in texts:
             reading = self._scanner.read(text)
-            for keys in (reading.keys, *(token.readings for token in reading.tokens)):
+            for keys in (reading.keys, *(token.readings for token in reading.tokens), amount_keys(text)):
                 for origin in _origins(keys, indexes):
                     if origin.labels and len(origins) < _ORIGINS:
-                        value_text = shown(text if keys == reading.keys else keys[0])
+                        value_text = shown(text if keys == reading.keys else keys[0].lstrip(SHORT))
                         labels = sorted(self.declared.set_of(origin.labels))
                         places = list(dict.fromkeys(place for bits, place in origin.places if bits & origin.labels))
                         origins.setdefault(value_text, {"value": value_text, "labels": labels, "from": places})

@@ -1,7 +1,7 @@
-"""The identifying tokens of a text: addresses, URLs and their hosts, IBANs, telephone numbers, paths, ids and numbers.
+"""The identifying tokens of a text: addresses, hosts, IBANs, telephone numbers, paths, keys, ids and numbers.
 
-A text has many spellings, with full-width, invisible and encoded characters; it is normalized to one first. Recording
-and looking up share one scanner, so that a recorded token is found however it is spelled.
+A text is read in one spelling. Values in queries and after `name=` are read beside the whole. Recording and looking
+up share one scanner, so that a recorded token is found however it is spelled.
 
 Every pass takes linear time, also on hostile input: each alternative of the scanner's expression begins where a word
 begins and never gives characters back.
@@ -10,112 +10,43 @@ begins and never gives characters back.
 from __future__ import annotations
 
 import binascii
-import html
 import re
-import unicodedata
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
 from posixpath import normpath
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
-from guardagent.policy.language.values import Unknown, exact
-
-# --- one spelling
-
-ROUNDS = 3  # of nested encodings
-_PERCENT = re.compile("%[0-9A-Fa-f]{2}")
-_ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
-_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
-_SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot) {0,2}[\])}] {0,2}", re.IGNORECASE)
-_SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]) {0,2}[\])}]")
-_SPACED_SIGN = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+from guardagent.policy.provenance import prose
+from guardagent.policy.provenance.amounts import (
+    MIN_LENGTH,
+    NUMBER,
+    SHORT,
+    card,
+    joined,
+    keys_before_unit,
+    readings,
+    short_keys,
 )
-_FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
-_PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
-
-
-def normalized(text: str) -> str:
-    """Returns a text in NFKC, without invisible characters, and with its encoded characters decoded."""
-    text = visible(text)
-    for _ in range(ROUNDS):
-        decoded = _decoded(text)
-        if decoded == text:
-            break
-        text = visible(decoded)
-    return text
-
-
-def visible(text: str) -> str:
-    """Returns a text in NFKC, without invisible characters, and with ASCII digits."""
-    if text.isascii():
-        return text
-    text = unicodedata.normalize("NFKC", text)
-    signs = "".join(set(text))  # much shorter than a long text
-    if _INVISIBLE.search(signs):
-        text = _INVISIBLE.sub("", text)
-    if _FOREIGN_DIGIT.search(signs):
-        text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0], digit[0])), text)
-    return text
-
-
-def appearance(text: str) -> str:
-    """Returns a text as it looks: visible, case-folded, and without spaces, blanks and control characters."""
-    shown = "".join(sign for sign in visible(text) if sign.isprintable() and sign not in " \u2800")
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", shown).casefold())
-
-
-def _decoded(text: str) -> str:
-    if "%" in text and _PERCENT.search(text):
-        text = unquote(text, errors="replace")
-    if "&" in text and _ENTITY.search(text):
-        text = html.unescape(text)
-    if "\\" in text:
-        text = _ESCAPE.sub(_character, text)
-    if "--" in text:
-        text = _PUNYCODE.sub(_of_punycode, text)
-    if "@" in text and (" @" in text or "@ " in text):
-        text = _SPACED_SIGN.sub("@", text)
-    if ("[" in text or "(" in text or "{" in text) and _SPELLED_SIGN.search(text):
-        text = _SPELLED.sub(lambda word: "@" if word[1].lower() == "at" else ".", text)
-    return text
-
-
-def _character(escape: re.Match[str]) -> str:
-    code = int(escape[1], 16)
-    return escape[0] if 0xD800 <= code < 0xE000 else chr(code)
-
-
-def _of_punycode(label: re.Match[str]) -> str:
-    try:
-        unicode = unicodedata.normalize("NFKC", label[1].encode().decode("punycode"))
-    except UnicodeError:
-        return label[0]
-    is_label = not unicode.isascii() and all(sign in "-_" or unicodedata.category(sign)[0] in "LMN" for sign in unicode)
-    return unicode if is_label else label[0]  # no host has this name, or it would read as several
-
+from guardagent.policy.provenance.hosts import LONGEST, before_sentence, is_host, parted, sentences_apart
+from guardagent.policy.provenance.spelling import normalized, with_hidden
 
 # --- scanning
 
-MIN_LENGTH = 4  # characters of a string, digits of a number: shorter ones say nothing about their source
 SHORT_KEY = 64  # characters; longer strings are stored as a hash
 CACHED = 2000  # characters; the tokens of shorter strings are cached
 DEPTH = 2  # of base64 in base64
-_LARGE = 10**300  # no float is much larger
-_HUGE = 10**4000  # Python refuses to write the digits of larger numbers
-_PHONE = range(7, 16)  # digits
-_LONGEST_PHONE = 40  # characters
+_GROUPS = re.compile("[ .-]")
+_BETWEEN_LINKS = re.compile("[,;|]")
+_DOUBT = "? "  # begins the key of what may be a host or an address
 _IBAN = 15  # characters, at least
 _MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
+_MIXED_LENGTH, _MIXED = 8, 3  # characters of a mixed word; changes between letters and digits in one that identifies
+_PARTS = str.maketrans(dict.fromkeys('=&?#;|<>"\n', "\x00"))
+_PATH_PARTS = str.maketrans(dict.fromkeys('/\\:=&?#;|<>"\n', "\x00"))
 _LONG_WORD = 16  # characters of a word that may be base64
 
 _EXPRESSION = r"""
@@ -126,19 +57,21 @@ _EXPRESSION = r"""
              |\u3002\w
              |[^\x00-\x7f\s\u00ab\u00bb\u2013-\u201e\u2026\u2039\u203a\u3001\u3002\u3008-\u3011])
         [^\s,;:?<>()\[\]"@\x00]*+)?)
- |([a-z]{2}[0-9]{2}(?:\ ?[a-z0-9]{4}){2,7}(?:\ ?[a-z0-9]{1,3})?(?![a-z0-9]))
+ |([a-z]{2}[0-9]{2}(?:[ .-]?[a-z0-9]{4}){2,7}(?:[ .-]?[a-z0-9]{1,3})?(?![a-z0-9]|\.[a-z]))
  |((?:~|\.{1,2}|[a-z]:)?[/\\][^\s"'<>|,;()\[\]{}\x00]++)
- |((?:[\w-]{1,63}+[./\\])+[a-z][\w-]{1,62}+)
+ |((?:[\w-]{1,63}+[./\\])+[^\W\d_][\w-]{1,62}+(?:[/\\]|[?#](?=\w))?+)
  |(\[[0-9a-f]*:[0-9a-f:.]*+\]|[0-9._-]*+[^\W0-9_][\w.-]*+(?![.,]?[0-9]))
 )
 |(@[\w\[][^\s"'<>,;()\x00]*+)
-|(\+?[0-9]++(?:[ ()./,-]{1,2}[0-9]++)*+)
+|((?:[+]|(?<![\w)\]])-)?[0-9]++(?:[ ()./,_'\u2019-]{1,2}[0-9]++)*+)
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
-_MAIL = re.compile(r"(?<![\w.+%=-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_DIGITS, _NUMBER = re.compile("[0-9]+"), re.compile("[0-9]+(?:[.,][0-9]+)*")
-_ENGLISH = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.([0-9]+))?")
-_GERMAN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)(?:,([0-9]+))?")
+_MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
+_NO_WORD = r"\s:=\"'<>(),;|\[\]{}\x00"
+_MIXED_WORD = re.compile(rf"(?<![^{_NO_WORD}])[^{_NO_WORD}/\\@]{{8,}}+(?![/\\@])")
+_MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
+_SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
+_CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
 _EXTENSION = re.compile(r"\.[a-z]\w{0,7}$")
 _BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{16,}+={0,2}")
 _LETTER = re.compile("[^\\W0-9_]")
@@ -152,8 +85,8 @@ _SPACES = dict.fromkeys(map(ord, "\t\r\n"), " ")
 _WHITESPACE = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
 _LETTERS = bytes(code for code in range(128) if chr(code).isalpha() or chr(code) in "_-")
 _CLASSES = bytes.maketrans(
-    _LETTERS + _WHITESPACE.encode() + b"123456789@/\\%&+[({\x00",
-    b"a" * len(_LETTERS) + b" " * len(_WHITESPACE) + b"0" * 19,
+    _LETTERS + _WHITESPACE.encode() + b"123456789@/\\%&+=[({\x00",
+    b"a" * len(_LETTERS) + b" " * len(_WHITESPACE) + b"0" * 20,
 )
 _BASE64_SIGNS = _LETTERS + b"0123456789+/"
 _RUNS, _LONG_RUN = bytes.maketrans(_BASE64_SIGNS, b"a" * len(_BASE64_SIGNS)), b"a" * _LONG_WORD
@@ -162,6 +95,7 @@ _CANDIDATE = (
 )
 _CANDIDATES = re.compile(rf"(?<!\S){_CANDIDATE}(?: {{1,2}}(?:{_CANDIDATE}|[a-z]{{4}}(?!\S)))*+")
 _AFTER_HOST = ".,;!?'*`)}"
+_AROUND = ".,:;!?'*_=`)]}([{<>\""
 _TRAILING = ".,:;!?'*_=`)]}"
 
 
@@ -174,6 +108,7 @@ class SourceToken(NamedTuple):
         parts: the tokens that it may consist of instead.
         near: the spellings of tokens that contain it, such as the parents of a host.
         within: the spellings of tokens in it that say little about it, such as the numbers in a mail address.
+        is_name: whether a rule judges it alone although it does not identify: a name with dots, a word with digits.
     """
 
     readings: tuple[str, ...]
@@ -181,6 +116,7 @@ class SourceToken(NamedTuple):
     parts: tuple[SourceToken, ...] = ()
     near: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
+    is_name: bool = False
 
     def spellings(self) -> Iterator[str]:
         """The strings under which the token is recorded."""
@@ -218,47 +154,89 @@ class Scanner:
         keys: list[str] = []
         tokens: list[SourceToken] = []
         visible = normalized(text)
-        for plain in _texts_in(visible.replace("\x00", _STRANGE)):
+        texts = [plain for whole in readings_of(text, visible) for plain in _texts_in(whole)]
+        for plain in texts:
             keys += filter(None, [key_of(plain.lower())])
-            for columns in _scanned(plain.lower()):
-                tokens += _tokens_of(columns)
-            tokens += (SourceToken((id_,)) for id_ in self._ids_in(plain))
+            tokens += self._tokens_in(plain)
+        inner = {
+            spelling for plain in texts for value in _values_in(plain, paths=True) for spelling in self._spelled(value)
+        }
+        is_listed = any(token.identifies or token.is_name for token in tokens)
+        if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
+            tokens += (SourceToken((spelling,), identifies=False) for spelling in sorted(inner))
+        elif inner:  # one word, or nothing that a rule judges alone: what stands around the values is not judged
+            tokens.append(SourceToken((), identifies=False, within=tuple(sorted(inner))))
         if "://" in text:
             known = {reading for token in tokens for reading in token.readings}
             hosts = chain(_written_hosts(_URL.findall(text) if text != visible else ()), _other_hosts(text))
             tokens += (SourceToken((host,)) for host in hosts if host not in known)
         return TextReading(tuple(keys), tuple(tokens))
 
+    def _tokens_in(self, plain: str) -> Iterator[SourceToken]:
+        folded = sentences_apart(plain).lower()
+        condensed = _condensed(folded)
+        for columns in _scanned(condensed):
+            yield from _tokens_of(columns)
+        for word in _mixed_words(condensed):
+            yield SourceToken(
+                (_hashed(word),), identifies="." not in word and len(_CHANGE.findall(word)) >= _MIXED, is_name=True
+            )
+        yield from (SourceToken((id_,)) for id_ in self._ids_in(plain))
+
+    def _spelled(self, values: str) -> Iterator[str]:
+        """The keys of values and of the tokens in them."""
+        yield from filter(None, map(key_of, values.lower().split("\x00")))
+        for plain in _texts_in(values.replace("\x00", "\n")):
+            yield from (spelling for token in self._tokens_in(plain) for spelling in token.spellings())
+
     def recorded(self, texts: Iterable[str]) -> set[str]:
         """The keys of many strings: their own, and those of their tokens."""
         keys: set[str] = set()
-        written = "\x00".join(texts)
+        written = with_hidden("\x00".join(texts))
         text = normalized(written)
         if text != written and "://" in written:
             keys.update(_written_hosts(_URL.findall(written)))
-        for plain in _texts_in(text):
+        whole_texts = list(_texts_in(text))
+        values = [value for plain in whole_texts for value in _values_in(plain)]
+        for plain in chain(whole_texts, *map(_texts_in, values)):
             whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
             keys.update(
                 [word if len(word) <= SHORT_KEY else _hashed(word) for word in whole if len(word) >= MIN_LENGTH]
             )
-            matches = _scanned(plain.lower())
+            condensed = _condensed(sentences_apart(plain).lower())
+            matches = _scanned(condensed)
             for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
                 matched_texts = set(column)
                 matched_texts.discard("")
                 keys.update(kind.keys(matched_texts))
             keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
+            keys.update(map(_hashed, _mixed_words(condensed)))
             keys.update(self._ids_in(plain))
         keys.discard("")
         return keys
 
-    def words(self, text: str, longest: int) -> set[str]:
-        """The keys of all sequences of words of a text."""
-        words = [word.strip(_TRAILING + '([{"') for word in normalized(text).lower().split()]
-        runs = (" ".join(words[at : at + size]) for size in range(1, longest + 1) for at in range(len(words)))
-        return set(filter(None, map(key_of, runs)))
+    def runs(self, text: str) -> set[str]:
+        """The keys of the runs of words of a text that is recorded."""
+        return prose.runs(normalized(text))
+
+    def sought_runs(self, text: str, is_known: Callable[[str], bool]) -> Iterator[str]:
+        """The keys of the runs of words that a lookup seeks, also in encoded parts of a text."""
+        for plain in _texts_in(normalized(text)):
+            yield from prose.sought_runs(plain, is_known)
 
     def _ids_in(self, plain: str) -> list[str]:
         return [] if self._ids is None else [match[0].lower() for match in self._ids.finditer(plain)]
+
+
+def words_of(text: str) -> str:
+    """The words of a text, with one space around each."""
+    return f" {' '.join(word.strip(_AROUND) for word in normalized(text).lower().split())} "
+
+
+def short_names(text: str) -> set[str]:
+    """The keys of the short words with a capital letter in a message: its names."""
+    words = {word.strip(_AROUND) for word in text.split() if len(word) < 2 * MIN_LENGTH}
+    return {f"{SHORT} {word.lower()} " for word in words if 1 < len(word) < MIN_LENGTH and word[0].isupper()}
 
 
 def key_of(folded: str) -> str:
@@ -273,21 +251,6 @@ def _is_long(text: str) -> bool:
 
 def _hashed(text: str) -> str:
     return text if len(text) <= SHORT_KEY else blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def number_key(value: float | Decimal | Fraction) -> str:
-    """The key of a number, as its digits; empty if it has less than four."""
-    if type(value) is int:
-        return "" if -1000 < value < 1000 else str(abs(value)) if -_HUGE < value < _HUGE else hex(value)
-    whole, _, fraction = str(value).lstrip("-").partition(".")
-    if not (whole + fraction).isdecimal():  # an exponent, a fraction, or no number
-        number = exact(value)
-        if isinstance(number, Unknown):
-            return ""
-        if not -_LARGE < number < _LARGE:
-            return hex(int(number))
-        whole, _, fraction = f"{float(number):.12f}".lstrip("-").partition(".")
-    return _canonical(whole, fraction)
 
 
 def _squeezed(text: str) -> str:
@@ -312,9 +275,46 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _scanned(folded: str) -> list[tuple[str, ...]]:
+def readings_of(text: str, visible: str) -> list[str]:
+    """The text in one spelling, and with its tag characters as text."""
+    hidden = with_hidden(text)
+    spelled = [visible] if hidden is text else [visible, *map(normalized, hidden.split("\x00"))]
+    return [plain.replace("\x00", _STRANGE) for plain in spelled]
+
+
+def _values_in(text: str, *, paths: bool = False) -> Iterator[str]:
+    """The values of queries and of `name=value`, joined by null characters; the sign + is read as a space, too.
+
+    Args:
+        text: the text.
+        paths: whether the parts of paths count.
+    """
+    for parts, is_there in ((_PARTS, "=" in text), (_PATH_PARTS, paths and "/" in text and "." in text)):
+        if is_there:
+            sign = "=" if parts is _PARTS else "/"
+            lines = [line for line in text.replace("\x00", "\n").split("\n") if sign in line]
+            words = [word for line in lines for word in line.split() if sign in word]
+            values = "\n".join(lines if lines != words else ()) + "\n" + "\n".join(words)
+            values = values.translate(parts)
+            yield values if "+" not in values else f"{values}\x00{values.replace('+', ' ')}"
+
+
+def _mixed_words(condensed: str) -> set[str]:
+    """The words of letters and digits, such as keys, hashes and passwords."""
+    words = {word.strip(_TRAILING + "{") for word in _MIXED_WORD.findall(condensed)}
+    return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
+
+
+def _is_mixed(word: str) -> bool:
+    if word.isdecimal():
+        return False
+    if _MIXED_PART.search(word) is not None:
+        return len(word) > 2 * _MIXED_LENGTH or sum(map(str.isalnum, word)) >= _MIXED_LENGTH
+    return _SIGNS_WITHIN.search(word) is not None and any(map(str.isdecimal, word)) and any(map(str.isalpha, word))
+
+
+def _scanned(text: str) -> list[tuple[str, ...]]:
     """The matches of the expression: for each, a string for the kind that matches, and empty ones for the others."""
-    text = _condensed(folded)
     return (_ASCII if text.isascii() else _ANY).findall(text)
 
 
@@ -390,17 +390,41 @@ class Kind(NamedTuple):
 
 
 def _url(text: str) -> Iterator[SourceToken]:
+    text, *others = parted(text)
     yield SourceToken((_url_key(text),))
     for host in map(_host_key, _hosts(text)):
-        labels = host.split(".")
-        yield SourceToken((host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)))
-        yield from (SourceToken((label,), identifies=False) for label in labels if _is_long(label))
+        yield _of_host(host)
+        yield from (SourceToken((label,), identifies=False) for label in host.split(".") if _is_long(label))
+    for other in others:
+        yield from _url(other) if "://" in other else _name(other)
     for part in _inside(text):
         yield SourceToken((part,), identifies="@" in part)
 
 
+def _of_host(host: str) -> SourceToken:
+    labels = host.split(".") if len(host) <= LONGEST else []
+    return SourceToken(
+        (host,), near=tuple(".".join(labels[at:]) for at in range(1, len(labels) - 1)), within=_doubtful(host)
+    )
+
+
+def _doubtful(text: str) -> tuple[str, ...]:
+    """The keys that leave the labels of a host or an address open, as the next sentence may stick to one of them."""
+    shorter = before_sentence(text)
+    return (f"{_DOUBT}{text}", *([shorter] if shorter else []))
+
+
+def _doubts(texts: Iterable[str]) -> list[str]:
+    return [_DOUBT + shorter for shorter in map(before_sentence, texts) if shorter]
+
+
 def _url_keys(texts: set[str]) -> Iterable[str]:
-    return chain(map(_url_key, texts), map(_host_key, _hosts("\n".join(texts))), _keys_inside(texts))
+    apart = {part for text in texts if _BETWEEN_LINKS.search(text) for part in parted(text)}
+    urls = {text for text in apart if "://" in text} | texts
+    hosts = [_host_key(host) for host in _hosts("\n".join(urls))]
+    return chain(
+        map(_url_key, urls), hosts, _doubts(hosts), _keys_inside(urls), _name_keys(apart - urls) if apart else ()
+    )
 
 
 def _host_key(host: str) -> str:
@@ -412,7 +436,8 @@ def _url_key(text: str) -> str:
 
 
 def _mail(text: str) -> Iterator[SourceToken]:
-    yield SourceToken((text.lstrip(".=%"),), within=_numbers_in(text))
+    mail = text.lstrip(".=%")
+    yield SourceToken((mail,), within=(*_numbers_in(text), *_doubtful(mail)))
 
 
 def _sign(text: str) -> Iterator[SourceToken]:
@@ -432,30 +457,34 @@ def _code(text: str) -> Iterator[SourceToken]:
 
 def _code_keys(texts: set[str]) -> Iterable[str]:
     keys = {text.rstrip(_TRAILING) for text in texts if _FOUR_DIGITS.search(text)}
-    return chain(keys, _number_keys(keys))
+    return chain(keys, _number_keys(keys), keys_before_unit(texts))
 
 
 def _mail_keys(texts: set[str]) -> Iterable[str]:
-    return chain(
-        [text.lstrip(".=%") for text in texts], [text.rpartition("@")[2] for text in texts], _number_keys(texts)
-    )
+    mails = [text.lstrip(".=%") for text in texts]
+    return chain(mails, _doubts(mails), [text.rpartition("@")[2] for text in texts], _number_keys(texts))
 
 
 def _iban(text: str) -> Iterator[SourceToken]:
-    if " " not in text and len(text) >= _IBAN:
-        yield SourceToken((text,))
-        return
-    groups = text.split(" ")
+    groups = _GROUPS.split(text)
     whole = ["".join(groups[: at + 1]) for at in range(len(groups))]
-    readings = tuple(prefix for prefix in reversed(whole) if len(prefix) >= _IBAN)
-    numbers = tuple(_numbers(text))
-    yield from [SourceToken(readings, parts=numbers)] if readings else numbers
+    ibans = tuple(prefix for prefix in reversed(whole) if len(prefix) >= _IBAN)
+    numbers = tuple(_numbers(text)) if len(groups) > 1 else ()
+    yield from [SourceToken(ibans, parts=numbers, within=_account(ibans[0]))] if ibans else numbers
 
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
-    compact = [text for text in texts if " " not in text and len(text) >= _IBAN]
-    others = texts.difference(compact)
-    return chain(compact, (key for text in others for token in _iban(text) for key in token.spellings()))
+    compact = [text for text in texts if len(text) >= _IBAN and text.isalnum()]
+    tokens = [token for text in texts.difference(compact) for token in _iban(text)]
+    accounts = [
+        key for iban in (*compact, *(iban for token in tokens for iban in token.readings)) for key in _account(iban)
+    ]
+    return chain(compact, accounts, (key for token in tokens for key in token.spellings()))
+
+
+def _account(iban: str) -> tuple[str, ...]:
+    """The number of the account in an IBAN, without its country."""
+    return (iban[4:].lstrip("0"),) if iban[4:].isdecimal() and iban[:1].isalpha() else ()
 
 
 def _path(text: str) -> Iterator[SourceToken]:
@@ -476,14 +505,27 @@ def _path_key(text: str) -> str:
 
 
 def _name(text: str) -> Iterator[SourceToken]:
-    if "/" not in text and "\\" not in text:
-        yield SourceToken((text,), identifies=False, within=_numbers_in(text))
+    head, text, after = _parts(text)
+    if is_host(head, after):
+        yield _of_host(head)
+    elif head == text:
+        yield SourceToken((text,), identifies=False, within=(*_numbers_in(text), *_doubtful(text)), is_name=True)
     else:
         yield from _path(text) if _EXTENSION.search(text) else _numbers(text)
 
 
 def _name_keys(texts: set[str]) -> Iterable[str]:
-    return chain([_path_key(text) for text in texts if _EXTENSION.search(text)], _number_keys(texts))
+    parts = list(map(_parts, texts))
+    hosts = [head for head, _, after in parts if is_host(head, after)]
+    paths = [_path_key(text) for _, text, _ in parts if _EXTENSION.search(text)]
+    return chain(paths, hosts, _doubts(head for head, *_ in parts), _number_keys(texts))
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """The name before the first slash, the whole without a sign at its end, and what follows the name."""
+    whole = text.rstrip("/\\?#")
+    head = whole.replace("\\", "/").partition("/")[0]
+    return head, whole, text[len(head) :] + "/"[: text[-1] in "?#"]
 
 
 def _inside(text: str) -> Iterator[str]:
@@ -503,56 +545,31 @@ def _numbers_in(text: str) -> tuple[str, ...]:
 
 
 def _run(text: str) -> Iterator[SourceToken]:
-    """A number, or the groups of digits of a telephone number."""
-    numbers, phone = tuple(_numbers(text)), _phone(text)
-    yield from [SourceToken((phone,), parts=numbers)] if phone else numbers
+    """A number, or the groups of digits of a telephone number, an account or a card."""
+    text = text.lstrip("+-")
+    numbers, digits = tuple(_numbers(text)), card(text)
+    if digits:  # known groups in another order are another card
+        yield SourceToken((digits, joined(text)), within=tuple(key for token in numbers for key in token.readings))
+        return
+    digits = joined(text)
+    yield from [SourceToken((digits,), parts=numbers)] if digits else numbers
 
 
 def _run_keys(texts: set[str]) -> Iterable[str]:
-    return chain(_number_keys(texts), [_phone(text) for text in texts if not text.isdecimal()])
-
-
-def _phone(text: str) -> str:
-    """The digits of a telephone number; empty for another run of digits."""
-    if len(text) > _LONGEST_PHONE or _NUMBER.fullmatch(text):
-        return ""
-    groups = _DIGITS.findall(text)
-    digits = "".join(groups).lstrip("0")
-    return digits if len(digits) in _PHONE else ""
+    groups = [text for text in texts if not text.isdecimal()]
+    return chain(_number_keys(texts), short_keys(texts), map(joined, groups), map(card, groups))
 
 
 def _numbers(text: str) -> Iterator[SourceToken]:
-    return (SourceToken(readings) for match in _NUMBER.findall(text) if (readings := _readings(match)))
+    return (SourceToken(keys) for match in NUMBER.findall(text) if (keys := readings(match)))
 
 
 def _number_keys(texts: set[str]) -> list[str]:
-    numbers = {number for number in _NUMBER.findall("\n".join(texts)) if len(number) >= MIN_LENGTH}
+    numbers = {number for number in NUMBER.findall("\n".join(texts)) if len(number) >= MIN_LENGTH}
     keys = [number.lstrip("0") for number in numbers if number.isdecimal()]
     if len(keys) < len(numbers):
-        keys += (reading for number in numbers if not number.isdecimal() for reading in _readings(number))
+        keys += (reading for number in numbers if not number.isdecimal() for reading in readings(number))
     return [key for key in keys if len(key) >= MIN_LENGTH]
-
-
-def _readings(text: str) -> tuple[str, ...]:
-    """The numbers that a text can mean: 1,234.00 is 1234, and 1.234 is that or 1234."""
-    if text.isdecimal():
-        digits = text.lstrip("0")
-        return (digits,) if _is_long(digits) else ()
-    readings = [
-        _canonical(match[1].replace(separator, ""), match[2] or "")
-        for pattern, separator in ((_ENGLISH, ","), (_GERMAN, "."))
-        if (match := pattern.fullmatch(text))
-    ]
-    if not readings:  # a date, a version or an address
-        return (text,) if sum(map(str.isdecimal, text)) >= MIN_LENGTH else ()
-    return tuple(dict.fromkeys(filter(None, readings)))
-
-
-def _canonical(whole: str, fraction: str) -> str:
-    whole, fraction = whole.lstrip("0"), fraction.rstrip("0")
-    if len(whole) + len(fraction) < MIN_LENGTH:
-        return ""
-    return f"{whole or 0}.{fraction}" if fraction else whole
 
 
 KINDS = (  # in the order of the groups of the expression

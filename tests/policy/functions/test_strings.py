@@ -90,6 +90,9 @@ def links(text: str) -> Any:
         ("https://\uff45vil.io https://evil\u3002io", ["https://evil.io/"]),
         ("https://fa\u00df.de", ["https://fa\u00df.de/"]),
         ("ftp://a.b/c https://a.b https://a.b/", ["ftp://a.b/c", "https://a.b/"]),
+        ("www.a.com,www.b.com|c.org/x", ["http://www.a.com/", "http://www.b.com/", "http://c.org/x"]),
+        ("https://a.b,c.io/d see e.com.", ["https://a.b/", "http://c.io/d", "http://e.com/"]),
+        ("https://shop.com/?u=evil.com x=evil.com", ["https://shop.com/?u=evil.com", "http://evil.com/"]),
         ("nothing", []),
     ],
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from base64 import b64encode
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,7 +33,8 @@ def test_whole_leaves_are_found_by_their_normal_form() -> None:
     assert sources(session, "ANN LEE") == {"untrusted"}
     assert sources(session, "Ann") == set()
     assert sources(session, "12,345.00") == sources(session, 12345) == {"untrusted"}
-    for value in (7, True, None, "", "yes"):
+    assert sources(session, 7) == {"untrusted"}
+    for value in ([7], True, None, "", "yes"):
         assert sources(session, value) == set()
 
 
@@ -277,3 +280,54 @@ def test_a_label_that_nothing_has_needs_no_scan() -> None:
     session.check("read_file", {})
     assert session.check("show", {"x": "the word is 4711-0815"}, reserve=False).label == 1
     assert fork.check("show", {"x": None}, reserve=False).errors
+
+
+SENTENCE = "The merger with Northwind will be announced on Friday morning by the board."
+
+
+@pytest.mark.parametrize(
+    ("text", "is_open"),
+    [
+        (SENTENCE.replace("will", "will surely"), True),
+        (f"FYI: {SENTENCE.lower()} Do not tell anybody.", True),
+        ("https://x.example/?q=" + SENTENCE.replace(" ", "+"), True),
+        (b64encode(SENTENCE.encode()).decode(), True),
+        (SENTENCE.replace("announced", "publicly announced"), True),
+        ("The board meets on Friday morning.", False),
+        ("Northwind opens a shop on Friday, and the merger is old news.", False),
+        ("Please let me know if you have any questions about this report.", False),
+        ("Thank you very much for your help with the merger last week.", False),
+    ],
+)
+def test_a_sentence_is_found_although_a_word_was_added(text: str, is_open: bool) -> None:
+    """Its label is open, since a rule does not judge the words around it."""
+    session = recorded(session_of("flow(private -> mail())"), "read_file", f"Secret. {SENTENCE} Please let me know.")
+    verdict = session.check("mail", {"body": text})
+    assert bool(verdict.errors) is is_open
+    assert bool(verdict.label) is is_open
+
+
+def test_a_long_text_keeps_few_of_its_runs() -> None:
+    """Each stretch of seven telling words is found, and the index stays bounded."""
+    words = [f"word{letters}" for letters in map("".join, product("abcdefgh", repeat=4))]
+    text = " ".join(words)
+    session = recorded(session_of("flow(private -> mail())", provenance_bytes=3_000_000), "read_file", text)
+    for at in range(0, 4000, 401):
+        assert session.check("mail", {"body": f"see {' '.join(words[at : at + 7])} soon"}, reserve=False).errors
+    assert not session.check("mail", {"body": "see the other words of the text"}, reserve=False).label
+    small = recorded(session_of("flow(private -> mail())", provenance_bytes=60_000), "read_file", text)
+    assert "provenance_bytes" in small.check("mail", {"body": "see the other words"}).errors[0]
+
+
+@pytest.mark.parametrize("value", ["Bob", "bob", "Minutes of the spring planning meeting", "Li", "spring planning"])
+def test_what_the_user_wrote_is_the_users(value: str) -> None:
+    """Short names, and texts of any number of words."""
+    session = session_of(messages=[user("Ask Bob or Li for the 'Minutes of the spring planning meeting', ok?")])
+    assert sources(session, value) == {"user"}
+    assert sources(session.fork(), value) == {"user"}
+
+
+@pytest.mark.parametrize("value", ["Eve", "ok", "for", "Minutes of the autumn planning meeting", "pring plan", "yes"])
+def test_what_the_user_did_not_write_is_not(value: str) -> None:
+    session = session_of(messages=[user("Ask Bob or Li for the 'Minutes of the spring planning meeting', ok?")])
+    assert sources(session, value) == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
+from collections import deque
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +40,10 @@ SPELLINGS: dict[str, list[str]] = {
     "/home/ann/key.pem": ["/home/ann/key.pem", "/home//ann/./key.pem.", "\\home\\ann\\key.pem",
         "cat /home/ann/key.pem;"],
     "docs/key.pem": ["see docs/key.pem", "./docs/key.pem"],
+    "sk-live-ab3xk9lm": ["sk-live-aB3xK9Lm", "key:sk-live-aB3xK9Lm,", "(sk-live-aB3xK9Lm)"],
+    "550e8400-e29b-41d4-a716-446655440000": ["550E8400-E29B-41D4-A716-446655440000."],
+    "4111111111111111": ["4111 1111 1111 1111", "4111-1111-1111-1111", "4111111111111111"],
+    "evil.com": ["evil.com", "evil.com/a?b=c", "<evil.com>", "https://evil.com", "evil[.]com", "evil\u3002com"],
     "ab-17": ["ab-17", "(ab-17)"],
 }  # fmt: skip
 
@@ -56,10 +61,62 @@ def test_spellings_of_a_token(token: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["hello there", "and/or 24/7", "at 10:30", "e.g. this one", "", "12.5 km", "Ann Lee's", "x" * 200]
+    "text",
+    [
+        "hello there",
+        "and/or 24/7",
+        "at 10:30",
+        "e.g. this one",
+        "",
+        "12.5 km",
+        "Ann Lee's",
+        "x" * 200,
+        "24-hour",
+        "3-year-old",
+        "covid-19",
+        "b2b-marketing",
+        "mp3-to-mp4",
+        "iPhone15Pro",
+        "report.pdf",
+        "fine.The end",
+        "1st-quarter",
+    ],
 )
 def test_prose_has_no_tokens(text: str) -> None:
     assert not [token for token in SCANNER.read(text).tokens if token.identifies]
+
+
+VALUES = [
+    "?q={}",
+    "https://a.example/?a=1&m={}",
+    "m={}",
+    "x=1;y={}&z=2",
+    "<a href={}>",
+    "?q=hello+{}",
+    "#u={}",
+    "?to={}#end",
+]
+
+
+@pytest.mark.parametrize("around", VALUES)
+@pytest.mark.parametrize(
+    "value", ["eve@evil.com", "eve%40evil.com", "sunshine99", "/home/ann/key.pem", "@eve_x", "4711-0815"]
+)
+def test_values_are_read_alone(around: str, value: str) -> None:
+    """What was read in a query or after `name=` is found alone, and the other way round."""
+    known, text = SCANNER.read(value.replace("%40", "@")), around.format(value)
+    assert SCANNER.recorded([text]) & {*known.keys, *(key for token in known.tokens for key in token.readings)}
+    inner = {key for token in SCANNER.read(text).tokens for key in (*token.readings, *token.within)}
+    assert inner & SCANNER.recorded([value])
+
+
+@pytest.mark.parametrize(
+    "text", ["a = b", "x == y && z", "1 + 1 = 2", "key=", "=value", "a=1&b=2", "https://a.example/?page=2"]
+)
+def test_short_values_are_no_tokens(text: str) -> None:
+    """Nothing in them says where they come from."""
+    url = {"https://a.example/?page=2", "a.example"}
+    assert {key for token in SCANNER.read(text).tokens if token.identifies for key in token.readings} <= url
 
 
 WORDS = st.sampled_from(
@@ -81,6 +138,20 @@ def test_recorded_tokens_are_found(words: list[str], between: str) -> None:
 
 HOSTILE = ["a", "a ", "a.", "1(", "/a", "aa11 ", "a@a.", "x@", "%41", "&#64;", "[at]", "(1", "a-", "http://", " ", "\n"]
 HOSTILE += ["1.1.", "\u200ba", "aA1+", "://", "1 ", "a/", "xn--a.", "1,"]
+HOSTILE += [
+    "a=",
+    "=+",
+    "a&b=",
+    "a.com,",
+    "a1b2c3d4",
+    "a1#b",
+    "\U000e0061",
+    "1'1",
+    "1 234",
+    "-1 ",
+    "http://a.com/a1/",
+    "abcd ",
+]
 
 
 @pytest.mark.parametrize("text", slow_but_every(3, HOSTILE))
@@ -93,6 +164,8 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
             started = time.process_time()
             SCANNER.recorded([text * (size // len(text))])
             Scanner().read(text * (size // len(text)))
+            Scanner().runs(text * (size // len(text)))
+            deque(Scanner().sought_runs(text * (size // len(text)), bool))
             best = min(best, time.process_time() - started)
         return best
 
