@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self
@@ -42,6 +44,7 @@ from guardagent.server.service.guard_service import GuardService
 MAX_KEY = 200
 MAX_STREAMS, MAX_TENANT_STREAMS = 500, 100
 MAX_WAITING, MAX_TENANT_WAITING = 10_000, 5_000  # requests that wait for approvals
+_READERS = 2  # threads that read the approvals for these
 POLL_SECONDS = 1.0
 CHECK_SECONDS = 5.0  # after which the token is looked at again
 # of an event
@@ -73,6 +76,7 @@ class ServerApplication:
         self._waiting = Slots("requests wait for approvals", MAX_WAITING, MAX_TENANT_WAITING)
         self._streams = Slots("streams of events are open", MAX_STREAMS, MAX_TENANT_STREAMS)
         self._callers, self._watch = KnownCallers(access), ApprovalWatch(service.approvals)
+        self._readers = ThreadPoolExecutor(_READERS, "approvals")
         self._router = Router([self._route(route) for route in ROUTES], redirect_slashes=False)
         self.document = openapi_document()
         self._console = self._console_of(service)
@@ -152,13 +156,12 @@ class ServerApplication:
             answer.headers["connection"] = "close"  # nobody reads the body of a stranger
             return answer
         try:
-            with self._requests.taken(caller.tenant):
+            with (self._waiting if route.waits else self._requests).taken(caller.tenant):
                 text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
-                run = partial(run_in_threadpool, self._result, route, request, text, span)
-                result = await run()
-            if route.waits and await self._has_changed(request, caller.tenant, result):
-                with self._requests.taken(caller.tenant):
-                    result = await run()
+                work = partial(self._result, route, request, text, span)
+                result = await (self._read_by_few(work) if route.waits else run_in_threadpool(work))
+                if route.waits and await self._has_changed(request, caller.tenant, result):
+                    result = await self._read_by_few(work)
             self._callers.note(authorization, caller)
             if route.has_verdict:
                 span.set_verdict(result)
@@ -168,21 +171,25 @@ class ServerApplication:
                 self._callers.forget(authorization)
             return _failed(error, has_verdict=route.has_verdict)
 
+    async def _read_by_few(self, work: Callable[[], Any]) -> Any:
+        """Reads an approval in one of few threads, so that thousands that wait leave the others to checks."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
     async def _has_changed(self, request: Request, tenant: str, approval: Mapping[str, Any]) -> bool:
         """Waits for a change of an approval, as long as the request allows and its client is there."""
         wait, left = min(float(request.query_params.get("wait", 0)), MAX_WAIT), approval["deadline"] - time.time()
+        wait *= random.uniform(0.75, 1)  # noqa: S311 - those that came together need not come together again
         if approval["status"] != "pending" or not wait:
             return False
         about = request.query_params.get("tenant", tenant), request.path_params["id"], approval["version"]
-        with self._waiting.taken(tenant):
-            changed = asyncio.ensure_future(self._watch.changed(*about, min(wait, left)))
-            gone = asyncio.ensure_future(http.gone(request.receive))
-            try:
-                await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                gone.cancel()
-                if not changed.done():
-                    changed.cancel()
+        changed = asyncio.ensure_future(self._watch.changed(*about, min(wait, left)))
+        gone = asyncio.ensure_future(http.gone(request.receive))
+        try:
+            await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not changed.done():
+                changed.cancel()
         return changed.done() and not changed.cancelled() and (changed.result() or left <= wait)
 
     def _response(self, route: ApiRoute, request: Request, tenant: str, result: Any) -> Response:

@@ -100,8 +100,8 @@ def test_a_request_whose_server_was_killed_is_taken_over(path: str, body: Any, s
         server.client().session()
         parts = {"id": "s1"} if "{id}" in path else {}
         if (child := os.fork()) == 0:
-            requests = RepeatedRequests(open_state(server.service.settings.state))
-            requests.once("shop", "agent-1", "k", ["POST", path, parts, body], lambda: os._exit(9))
+            identity = ["POST", path, parts, body]
+            server.service.repeated.once("shop", "agent-1", "k", identity, lambda: os._exit(9))
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         answer = server.client().request("POST", path.format(**parts), body, idempotency_key="k")
         assert (answer.status_code, answer.headers.get("retry-after")) == (status, "1" if status == 409 else None)
