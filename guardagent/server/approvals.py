@@ -296,7 +296,7 @@ class ApprovalWatch:
 
     async def changed(self, tenant: str, name: str, version: int, seconds: float) -> bool:
         """Waits until an approval has another version than this one. Returns False if it has not in these seconds."""
-        changed = asyncio.get_running_loop().create_future()
+        changed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[tenant, name][changed] = version
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
