@@ -65,9 +65,9 @@ class Stores:
         """Returns a guard as a process of its own opens it; `place` is that of an interruption."""
         ledger, counters = self.new_ledger(), self.new_counters()
         if "append" in place:
-            ledger = Interrupted(ledger, place, happens)  # type: ignore[assignment]
+            ledger = Interrupted(ledger, place, happens)
         elif place:
-            counters = Interrupted(counters, place, happens)  # type: ignore[assignment]
+            counters = Interrupted(counters, place, happens)
         return ToolGuard(self.policy, ledger=FinalLedger(ledger), counters=counters)
 
     def killed(self, place: str, work: Callable[[ToolGuard], object]) -> None:
