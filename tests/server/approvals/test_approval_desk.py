@@ -159,7 +159,7 @@ def waiting(desk: Desk, number: int, query: str, meanwhile: Callable[[], object]
 
     async def run() -> tuple[int, list[Any]]:
         headers = {"authorization": f"Bearer {desk.tokens['shop.agent']}", "host": "testserver"}
-        transport = httpx.ASGITransport(desk.server.application)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(desk.server.application)
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as client:
             tasks = [asyncio.create_task(client.get(f"/v1/approvals/{query}", timeout=60)) for _ in range(number)]
             await asyncio.sleep(0.5)  # they begin to wait

@@ -304,7 +304,7 @@ def test_strangers_take_no_place_of_a_known_caller(tmp_path: Path) -> None:
             return {"type": "http.disconnect"}
 
         strangers = [asyncio.create_task(sent(server, f"Bearer x{at}", receive)) for at in range(60)]
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:
             agent = {"authorization": f"Bearer {server.tokens['shop.agent']}", "host": "testserver"}
             answers = [
                 await client.post("http://testserver/v1/sessions/s1/turn", json={}, headers=agent) for _ in range(3)
@@ -324,7 +324,7 @@ def test_strangers_take_no_place_of_a_known_caller(tmp_path: Path) -> None:
 
 def test_a_burst_of_a_new_caller_is_one_newcomer(tmp_path: Path) -> None:
     async def burst(server: LocalServer) -> set[int]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:
             agent = {"authorization": f"Bearer {server.tokens['shop.agent']}", "host": "testserver"}
             posts = [client.post("http://testserver/v1/sessions/s1/turn", json={}, headers=agent) for _ in range(100)]
             return {answer.status_code for answer in await asyncio.gather(*posts)}
