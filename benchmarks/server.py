@@ -141,9 +141,9 @@ class Load:
 
 
 @contextlib.contextmanager
-def served(folder: Path, state: str, rules: int, count: int) -> Iterator[tuple[int, str, int]]:
-    """A server; its port, a token of an agent, and its process id."""
-    (folder / "policies.yaml").write_text(policy(rules, count))
+def served(folder: Path, state: str, policies: str) -> Iterator[tuple[int, str, int]]:
+    """A server with these policies; its port, a token of an agent, and its process id."""
+    (folder / "policies.yaml").write_text(policies)
     command = [sys.executable, "-m", "guardagent"]
     made = [
         *command,
@@ -222,7 +222,10 @@ def main() -> None:
     rules = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10.0
     count = max(1, rules // (int(sys.argv[4]) if len(sys.argv) > 4 else 20))
-    with tempfile.TemporaryDirectory() as folder, served(Path(folder), state, rules, count) as (port, token, pid):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder), state, policy(rules, count)) as (port, token, pid),
+    ):
         print(f"{state.partition(':')[0]}, {rules} rules about {count} tools, {seconds:g} s for each rate\n")
         asyncio.run(measured(port, token, pid, seconds, count))
 

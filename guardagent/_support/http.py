@@ -6,9 +6,11 @@ Requests are accepted by their host, their origin and their token. Slow clients 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import ssl
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
@@ -43,7 +45,8 @@ class HttpRequest:
         method: GET, POST and so on.
         path: its path.
         query: what follows the path, as it came.
-        headers: the headers by their names in lower case.
+        headers: the headers by their names in lower case; the last one of each name.
+        repeated: the names of those that occur more than once.
         authorization: the values of all headers `Authorization`.
         peer: the address of the other end.
     """
@@ -52,6 +55,7 @@ class HttpRequest:
     path: str
     query: bytes
     headers: Mapping[str, str]
+    repeated: frozenset[str]
     authorization: tuple[str, ...]
     peer: str | None
 
@@ -62,7 +66,10 @@ def request_of(scope: Mapping[str, Any]) -> HttpRequest:
     authorization = tuple(value for name, value in pairs if name == "authorization")
     client = scope.get("client")
     peer = client[0] if client else None
-    return HttpRequest(scope["method"], scope["path"], scope["query_string"], dict(pairs), authorization, peer)
+    repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    return HttpRequest(
+        scope["method"], scope["path"], scope["query_string"], dict(pairs), repeated, authorization, peer
+    )
 
 
 async def body_of(receive: Any, limit: int, seconds: float) -> bytes:
@@ -176,11 +183,18 @@ class HttpAdmission:
 
     def require_one_length(self, request: HttpRequest) -> None:
         """Refuses a body with two lengths: a reverse proxy may read the other one, and see a second request in it."""
-        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+        lengths = {"transfer-encoding", "content-length"}
+        if lengths <= request.headers.keys() or lengths & request.repeated:
             raise RefusedError(400, "the body has two lengths", head=[(b"connection", b"close")])
 
     def require_known_host(self, request: HttpRequest) -> None:
-        """Refuses other hosts and origins, so that web pages in a local browser have no access (DNS rebinding)."""
+        """Refuses other hosts and origins, so that web pages in a local browser have no access (DNS rebinding).
+
+        Two headers of one name are refused: a reverse proxy may read the other one.
+        """
+        for name in ("host", "origin"):
+            if name in request.repeated:
+                raise RefusedError(400, f"the request has two headers {name.title()}; expected one")
         if self._hosts is None:
             return
         if request.headers.get("host", "").lower() not in self._hosts:
@@ -319,6 +333,12 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
         InputError: the address is not available.
     """
     import uvicorn
+
+    with contextlib.suppress(ImportError, ValueError, OSError):  # each client that waits has a socket
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
     class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:

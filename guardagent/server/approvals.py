@@ -11,10 +11,13 @@ approved or edited -> used      the call was allowed with it, once
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -146,8 +149,9 @@ class ApprovalRecord:
 JSON = dict[str, Any]
 MAX_WAIT = 20.0  # seconds of a request that waits for an answer
 APPROVAL = "approval"
-_PAUSE = 0.25
+_PAUSE = 0.25  # seconds between two looks at the approvals that requests wait for
 _RACES = 5
+_log = logging.getLogger("guardagent")
 
 
 class Announce(Protocol):
@@ -232,14 +236,9 @@ class ApprovalDesk:
             raise UnknownItemError(f"there is no approval {name[:80]!r}")
         return ApprovalRecord.of(item.value).at(self._clock()), item.version
 
-    def wait(self, tenant: str, name: str, seconds: float) -> tuple[ApprovalRecord, int]:
-        """Waits for an answer, but at most for these seconds; returns the record and its version."""
-        end = time.monotonic() + min(seconds, MAX_WAIT)
-        first = approval_records = self.read(tenant, name)
-        while approval_records[1] == first[1] and approval_records[0].status == "pending" and time.monotonic() < end:
-            time.sleep(_PAUSE)
-            approval_records = self.read(tenant, name)
-        return approval_records
+    def versions(self, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+        """Returns the versions of approvals, of those that there are."""
+        return self._state.versions(APPROVAL, tenant, names)
 
     def page(self, tenant: str, before: int | None, limit: int) -> tuple[list[JSON], int | None]:
         """Returns the newest approvals, and the number from which the next page goes on."""
@@ -281,6 +280,52 @@ class ApprovalDesk:
         """Notes that the call of an approval was allowed; the ledger has made sure that it was so once."""
         record, version = self.read(tenant, name)
         self._state.replace(APPROVAL, tenant, name, version, replace(record, status="used").content)
+
+
+class ApprovalWatch:
+    """Requests that wait for answers. They need no thread: one look at the state, now and then, is for all of them.
+
+    Args:
+        desk: has the approvals.
+    """
+
+    def __init__(self, desk: ApprovalDesk) -> None:
+        self._desk = desk
+        self._waiting: defaultdict[tuple[str, str], dict[asyncio.Future[bool], int]] = defaultdict(dict)
+        self._task: asyncio.Task[None] | None = None
+
+    async def changed(self, tenant: str, name: str, version: int, seconds: float) -> bool:
+        """Waits until an approval has another version than this one. Returns False if it has not in these seconds."""
+        changed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting[tenant, name][changed] = version
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._watch())
+        try:
+            async with asyncio.timeout(seconds):
+                return await changed
+        except TimeoutError:
+            return False
+        finally:
+            del self._waiting[tenant, name][changed]
+            if not self._waiting[tenant, name]:
+                del self._waiting[tenant, name]
+
+    async def _watch(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(_PAUSE)
+            names: defaultdict[str, list[str]] = defaultdict(list)
+            for tenant, name in self._waiting:
+                names[tenant].append(name)
+            for tenant in names:
+                try:
+                    versions = await asyncio.to_thread(self._desk.versions, tenant, names[tenant])
+                except GuardError as error:  # the wait goes on, and ends in time
+                    _log.error("the approvals that requests wait for cannot be read: %s", error)
+                    continue
+                for name in names[tenant]:
+                    for changed, version in self._waiting.get((tenant, name), {}).items():
+                        if versions.get(name) != version and not changed.done():
+                            changed.set_result(True)
 
 
 def approval_id(session: HostSession, call: HostCall) -> str:

@@ -12,6 +12,7 @@ late, changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import CounterError, GuardError, InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, SessionCall
 from guardagent.policy.language.values import EXPECTED, MICROSECONDS, seconds_of
 from guardagent.policy.monitors.conversation import ConversationState, Judgement, Memento
@@ -43,7 +44,8 @@ T = TypeVar("T")
 
 
 HistoryEntry = Mapping[str, Any]
-"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`."""
+"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`; and
+`released`, the reservations in the counters of calls that the history lacks."""
 
 
 class HistoryChangedError(GuardError):
@@ -55,7 +57,14 @@ class SessionEndedError(GuardError):
 
 
 class Journal(Protocol):
-    """The history of one session, as seen by one of the processes that share it."""
+    """The history of one session, as seen by one of the processes that share it.
+
+    Attributes:
+        scope: identifies the conversation among all that share a store of counters; empty if this is unknown.
+    """
+
+    @property
+    def scope(self) -> str: ...
 
     def news(self) -> Sequence[HistoryEntry]:
         """Returns the entries that other processes added since the last call.
@@ -136,7 +145,7 @@ class CallHistory:
         if conversation.policies.counters:
             from guardagent.session.counters import SessionCounters
 
-            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session)
+            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session, journal)
         conversation.context.counters = self.counters
         self.shadow = shadow
         self.lock = threading.RLock()
@@ -146,6 +155,7 @@ class CallHistory:
         self.trials: list[Memento] | None = None
         self.is_followed = journal is not None or self.counters is not None or shadow is not None
         self._journal = journal
+        self._is_swept = self.counters is None  # whether no reservation is left of calls that the history lacks
         self._lapsed: list[SessionCall] = []  # withdrawn after their permits expired, and not recorded since
         self._lapses_reported = 0  # the number of them that `lapses` has returned
         self._claims: dict[str, int] = {}  # the id of a claimed call -> its place, for the calls read so far
@@ -192,6 +202,9 @@ class CallHistory:
             count: whether to reserve its amounts in the counters if it is allowed.
         """
         if count and self.counters is not None:
+            if call.claim is not None:  # a repeated request takes over what a killed process has reserved for it
+                with contextlib.suppress(CounterError):  # the check itself is about to meet it
+                    self._release_lost(call)
             return self.counters.judged(call, partial(self.judge, call, count=False), lifted)
         if self.halted is None:
             return self.conversation.judge(call, call.applicability)
@@ -211,8 +224,11 @@ class CallHistory:
             self.counters.reserve(call)
         try:
             self._add(call, judgement)
-        except BaseException:
-            self.counters.release(call)
+        except BaseException as error:
+            swept, self._is_swept = self._is_swept, False
+            if self._journal is None or isinstance(error, HistoryChangedError | InputError):
+                self.counters.release(call)  # otherwise the history may have the call
+                self._is_swept = swept
             raise
 
     def _add(self, call: SessionCall, judgement: Judgement | None) -> None:
@@ -318,6 +334,40 @@ class CallHistory:
                 raise
             self.settle_counters([conversation.calls[entry["settled"] - 1] for entry in news if "settled" in entry])
             self.follow()
+            if not self._is_swept:
+                self._is_swept = True  # also while this catches up again
+                self._is_swept = self.sweep()
+
+    def sweep(self) -> bool:
+        """Gives back the amounts of calls that the history lacks, since the process that reserved them was killed.
+
+        Returns whether none is left. If a store fails, the next process that loads the conversation tries again.
+        """
+        try:
+            with self.lock:
+                self.retried(self._release_lost, "amounts of calls that never ran stay reserved")
+        except GuardError as error:
+            import logging  # here: most sessions log nothing
+
+            logging.getLogger("guardagent").warning("amounts of calls that never ran stay in the counters: %s", error)
+            return False
+        return True
+
+    def _release_lost(self, call: SessionCall | None = None) -> None:
+        """Gives back the reservations of calls that the history lacks.
+
+        An entry comes first: a process that is still between its reservation and its own entry is late then, and
+        judges its call again.
+
+        Raises:
+            HistoryChangedError: there are new entries of other processes.
+            GuardError: a store fails.
+        """
+        if self.counters is None or self._journal is None or not self._journal.scope:
+            return
+        if lost := self.counters.lost(self.conversation.calls, call):
+            self._publish({"released": lost})
+            self.counters.give_back(lost)
 
     def _require_principal(self, news: Iterable[HistoryEntry]) -> None:
         """Requires the calls of other processes to be of this session's principal, or of a part of it.
@@ -480,6 +530,7 @@ class CallHistory:
         """
         with self.lock:
             self.retried(partial(self._bar, call_id), "nothing was withdrawn")
+            self.sweep()
             return None if self.claimed(call_id) is None else self.settle_claimed(call_id, why, "withdrawn")
 
     def _bar(self, call_id: str) -> None:

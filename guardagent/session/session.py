@@ -624,6 +624,7 @@ class Session:
         started = time.perf_counter()
         with self._lock:
             self._history.lapse()
+            self._history.sweep()
             judgement = self._conversation.pending_obligations()
             notes, details = notes_on(self._history)
             violations, withheld = violations_of(self._history, judgement, None, self._facts)

@@ -200,7 +200,13 @@ class FinalLedger:
 
 
 class EntryStore(Protocol):
-    """A store of conversation histories, which are sequences of entries."""
+    """A store of conversation histories, which are sequences of entries.
+
+    Attributes:
+        name: identifies the store.
+    """
+
+    name: str
 
     def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
         """Returns (place, policy, entry) of the entries after a place; the end of a conversation has no entry."""
@@ -237,6 +243,12 @@ class ConversationJournal:
     def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
         self._known = 0  # the place of the last entry read or added here
+        self._begun = 0  # the place after which the conversation began: the end of an earlier one, or 0
+
+    @property
+    def scope(self) -> str:
+        """Identifies the conversation among all ledgers and times."""
+        return json.dumps([self._ledger.name, self._conversation, self._begun])
 
     def news(self) -> Sequence[HistoryEntry]:
         known, history_entries = self._known, []
@@ -244,6 +256,7 @@ class ConversationJournal:
             if entry is None:
                 if known or self.ends_for_good:
                     raise SessionEndedError(f"conversation {self._conversation!r} was ended by another process")
+                self._begun = place
             elif place != known + 1:
                 raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
             elif policy != self._policy:

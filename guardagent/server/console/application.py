@@ -42,7 +42,7 @@ from guardagent.server.console import (
     render,
 )
 from guardagent.server.console.pages import PAGES
-from guardagent.server.http import error_answer
+from guardagent.server.http import NEWCOMER_SECONDS, NEWCOMERS, Slots, error_answer
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ConsoleSettings
 from guardagent.server.state import StateStore, StoredItem
@@ -87,6 +87,7 @@ class ConsoleApplication:
     ) -> None:
         self._service, self._access, self._sessions, self._limits = service, access, sessions, limits
         self._busy = asyncio.Semaphore(limits.requests)
+        self._newcomers = Slots("people sign in", NEWCOMERS)
         self._router = Router(
             [
                 Route(PREFIX, self._home),
@@ -102,6 +103,9 @@ class ConsoleApplication:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one HTTP request."""
+        if scope["path"] == f"{PREFIX}/sign-in":  # everybody may send a form here
+            await self._router(scope, receive, send)
+            return
         async with self._busy:
             await self._router(scope, receive, send)
 
@@ -116,7 +120,8 @@ class ConsoleApplication:
     async def _sign_in(self, request: Request) -> Response:
         target = ""
         try:
-            form = await self._form(request)
+            with self._newcomers.taken():
+                form = await self._form(request, min(NEWCOMER_SECONDS, self._limits.receive_seconds))
             target = _next(form.get("next", ""))
             token = form.get("token", "").strip()
             await run_in_threadpool(self._access.authenticate, [f"Bearer {token}"])
@@ -130,10 +135,9 @@ class ConsoleApplication:
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        form = await self._form(request)
         session = await run_in_threadpool(self._sessions.find, _cookie(request))
         if session is not None:
-            session.require_form(form.get("csrf", ""))
+            session.require_form((await self._form(request)).get("csrf", ""))
             await run_in_threadpool(self._sessions.end, session.secret)
         response = RedirectResponse(f"{PREFIX}/sign-in", 303, _HEADERS)
         _set_cookie(response, request, "")
@@ -184,7 +188,7 @@ class ConsoleApplication:
         console_request = ConsoleRequest(caller, request.path_params, query, form)
         return await run_in_threadpool(page.handle, self._service, console_request)
 
-    async def _form(self, request: Request) -> dict[str, str]:
+    async def _form(self, request: Request, seconds: float | None = None) -> dict[str, str]:
         """Returns the fields of a form.
 
         Raises:
@@ -195,7 +199,8 @@ class ConsoleApplication:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise RefusedError(415, "the body has another type; expected a form")
-        text = await http.body_of(request.receive, min(MAX_FORM, self._limits.body), self._limits.receive_seconds)
+        seconds = seconds or self._limits.receive_seconds
+        text = await http.body_of(request.receive, min(MAX_FORM, self._limits.body), seconds)
         try:
             return dict(parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100))
         except ValueError:

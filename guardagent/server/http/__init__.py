@@ -7,11 +7,16 @@ everything here is freed without it, by reference counts.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+import hashlib
 import logging
 import threading
-from collections.abc import Iterator
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from guardagent._support.http import Head, HttpEndpoint, RefusedError, RequestLimits, serve
@@ -25,7 +30,7 @@ from guardagent.errors import (
     UnauthenticatedError,
     error_text,
 )
-from guardagent.server.access import AccessControl
+from guardagent.server.access import AccessControl, Caller
 from guardagent.server.service import (
     RepeatedKeyError,
     RequestConflictError,
@@ -81,6 +86,123 @@ def rare_full_collections(seconds: float = SECONDS) -> Iterator[None]:
         gc.unfreeze()
 
 
+# --- limits
+
+KNOWN_SECONDS = 60.0  # for which a caller needs no new look at its token before its body is read
+NEWCOMERS, NEWCOMER_SECONDS = 64, 5.0  # callers who are not known yet: how many at once, and how long it may take
+_MAX_KNOWN = 10_000
+_DOOR_THREADS = 4
+
+
+class Slots:
+    """Limits how much goes on at the same time, in all and for each tenant.
+
+    Args:
+        what: what it limits, for messages.
+        total: the limit in all.
+        each: the limit of a tenant; None for no other one.
+
+    Attributes:
+        count: how much goes on.
+    """
+
+    def __init__(self, what: str, total: int, each: int | None = None) -> None:
+        self._what, self._total, self._each = what, total, total if each is None else each
+        self._taken = Counter[str]()
+        self.count = 0
+
+    def take(self, tenant: str = "") -> None:
+        """Takes a slot.
+
+        Raises:
+            RefusedError: none is free.
+        """
+        if self.count >= self._total or self._taken[tenant] >= self._each:
+            raise RefusedError(503, f"too many {self._what}", head=_RETRY)
+        self.count += 1
+        self._taken[tenant] += 1
+
+    def free(self, tenant: str = "") -> None:
+        """Gives a slot back."""
+        self.count -= 1
+        self._taken[tenant] -= 1
+        if not self._taken[tenant]:
+            del self._taken[tenant]
+
+    @contextlib.contextmanager
+    def taken(self, tenant: str = "") -> Iterator[None]:
+        """Takes a slot for a while; raises as `take`."""
+        self.take(tenant)
+        try:
+            yield
+        finally:
+            self.free(tenant)
+
+
+class KnownCallers:
+    """Lets a request pass when its caller is known, before a byte of its body is read.
+
+    Whoever had a valid token a moment ago passes at once; the token is verified again when the body is there. All
+    others share a few threads and slots, so that strangers only hold up newcomers, and those for seconds.
+
+    Args:
+        access: finds out the callers.
+    """
+
+    def __init__(self, access: AccessControl) -> None:
+        self._access = access
+        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()  # the token's hash -> when, and who
+        self._looked_for: dict[bytes, asyncio.Future[Caller]] = {}
+        self._newcomers = Slots("callers are not known yet", NEWCOMERS)
+        self._threads = ThreadPoolExecutor(_DOOR_THREADS, "callers")
+
+    async def admit(self, authorization: Sequence[str]) -> Caller:
+        """Returns a caller.
+
+        Args:
+            authorization: the values of all headers `Authorization`.
+
+        Raises:
+            RefusedError: too many others are not known yet, or it takes too long.
+            AccessError: as `AccessControl.authenticate`.
+        """
+        name = _name(authorization)
+        known = self._known.get(name)
+        if known is not None and time.monotonic() - known[0] < KNOWN_SECONDS:
+            return known[1]
+        if name not in self._looked_for:  # one look is for all requests with this token
+            self._looked_for[name] = asyncio.ensure_future(self._found(authorization))
+            self._looked_for[name].add_done_callback(lambda _: self._looked_for.pop(name, None))
+        caller = await asyncio.shield(self._looked_for[name])
+        self.note(authorization, caller)
+        return caller
+
+    async def _found(self, authorization: Sequence[str]) -> Caller:
+        loop, find = asyncio.get_running_loop(), self._access.authenticate
+        with self._newcomers.taken():
+            try:
+                async with asyncio.timeout(NEWCOMER_SECONDS):
+                    return await loop.run_in_executor(self._threads, find, authorization)
+            except TimeoutError:
+                raise RefusedError(503, "callers cannot be identified at present", head=_RETRY) from None
+
+    def note(self, authorization: Sequence[str], caller: Caller) -> None:
+        """Notes that the token of a caller is valid now."""
+        name = _name(authorization)
+        self._known[name] = time.monotonic(), caller
+        self._known.move_to_end(name)
+        while len(self._known) > _MAX_KNOWN:
+            self._known.popitem(last=False)
+
+    def forget(self, authorization: Sequence[str]) -> None:
+        """Notes that a token is no longer valid."""
+        self._known.pop(_name(authorization), None)
+
+
+def _name(authorization: Sequence[str]) -> bytes:
+    return hashlib.sha256("\n".join(authorization).encode("utf-8", "surrogatepass")).digest()
+
+
 # --- errors as answers
 
 _CHALLENGE = b'Bearer realm="guardagent"'
@@ -128,7 +250,7 @@ def _parts(error: Exception) -> tuple[int, str, str, Head]:
         _log.error("a request is refused: %s", error)
         return 503, "callers cannot be identified at present", "", _RETRY
     if isinstance(error, RequestRunningError):
-        return 409, str(error), "Idempotency-Key", _RETRY
+        return 409, str(error), error.where, _RETRY
     if isinstance(error, WireError):
         return 422, error.problem, error.where, []
     if isinstance(error, InputError):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self
@@ -29,20 +31,22 @@ from guardagent._support.http import Head, HttpAdmission, RefusedError, RequestL
 from guardagent.enforcement.audit_records import PREFIX as SPAN_PREFIX
 from guardagent.enforcement.audit_records import configured_trace, verdict_attributes
 from guardagent.enforcement.wire import dumps, loads, read_verdict
-from guardagent.errors import AccessError, GuardError
+from guardagent.errors import AccessError, GuardError, UnauthenticatedError
 from guardagent.server.access import AccessControl, Caller, authorize
+from guardagent.server.approvals import MAX_WAIT, ApprovalWatch
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
-from guardagent.server.http import error_answer
+from guardagent.server.http import KnownCallers, Slots, error_answer
 from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
 from guardagent.server.service import RequestConflictError, ServiceRequest
 from guardagent.server.service.guard_service import GuardService
 
 MAX_KEY = 200
-MAX_STREAMS = 500
+MAX_STREAMS, MAX_TENANT_STREAMS = 500, 100
+MAX_WAITING, MAX_TENANT_WAITING = 10_000, 5_000  # requests that wait for approvals
+_READERS = 2  # threads that read the approvals for these
 POLL_SECONDS = 1.0
 CHECK_SECONDS = 5.0  # after which the token is looked at again
-_SMALL_DIGITS = 5  # of the length of a body: up to 99,999 bytes
 # of an event
 _FIELDS = ("kind", "time", "conversation", "tool", "call_id", "agent", "decision", "rules", "status", "name", "policy")
 _log = logging.getLogger("guardagent")
@@ -68,12 +72,16 @@ class ServerApplication:
         self.service, self._access = service, access
         self._admission = HttpAdmission(hosts)
         self._limits = limits or RequestLimits()
-        self._in_flight = self._streams = 0
+        self._requests = Slots("requests are in flight", self._limits.requests)
+        self._waiting = Slots("requests wait for approvals", MAX_WAITING, MAX_TENANT_WAITING)
+        self._streams = Slots("streams of events are open", MAX_STREAMS, MAX_TENANT_STREAMS)
+        self._callers, self._watch = KnownCallers(access), ApprovalWatch(service.approvals)
+        self._readers = ThreadPoolExecutor(_READERS, "approvals")
         self._router = Router([self._route(route) for route in ROUTES], redirect_slashes=False)
         self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
-            lambda: dict(service.verdicts), lambda: self._in_flight, lambda: dict(service.webhooks.counts)
+            lambda: dict(service.verdicts), lambda: self._requests.count, lambda: dict(service.webhooks.counts)
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -139,31 +147,57 @@ class ServerApplication:
         return Route(route.path, handle, methods=[route.method])
 
     async def _handle(self, route: ApiRoute, request: Request, span: RequestSpan) -> Response:
-        if self._in_flight >= self._limits.requests:
-            error = RefusedError(503, "too many requests are in flight", head=[(b"retry-after", b"1")])
-            return _failed(error, has_verdict=route.has_verdict)
-        self._in_flight += 1
+        authorization = request.headers.getlist("authorization")
         try:
-            if not _is_small(request):  # only a known caller may send much
-                await run_in_threadpool(self._admitted, route, request)
-            text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
-            result = await run_in_threadpool(self._result, route, request, text, span)
+            caller = await self._callers.admit(authorization)
+            _require_permission(route, request, caller)
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            answer = _failed(error, has_verdict=route.has_verdict)
+            answer.headers["connection"] = "close"  # nobody reads the body of a stranger
+            return answer
+        try:
+            with (self._waiting if route.waits else self._requests).taken(caller.tenant):
+                text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
+                work = partial(self._result, route, request, text, span)
+                result = await (self._read_by_few(work) if route.waits else run_in_threadpool(work))
+                if route.waits and await self._has_changed(request, caller.tenant, result):
+                    result = await self._read_by_few(work)
+            self._callers.note(authorization, caller)
             if route.has_verdict:
                 span.set_verdict(result)
-            return self._response(route, request, result)
+            return self._response(route, request, caller.tenant, result)
         except Exception as error:  # noqa: BLE001 - every error is an answer
+            if isinstance(error, UnauthenticatedError):
+                self._callers.forget(authorization)
             return _failed(error, has_verdict=route.has_verdict)
-        finally:
-            self._in_flight -= 1
 
-    def _response(self, route: ApiRoute, request: Request, result: Any) -> Response:
+    async def _read_by_few(self, work: Callable[[], Any]) -> Any:
+        """Reads an approval in one of few threads, so that thousands that wait leave the others to checks."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    async def _has_changed(self, request: Request, tenant: str, approval: Mapping[str, Any]) -> bool:
+        """Waits for a change of an approval, as long as the request allows and its client is there."""
+        wait, left = min(float(request.query_params.get("wait", 0)), MAX_WAIT), approval["deadline"] - time.time()
+        wait *= random.uniform(0.75, 1)  # noqa: S311 - those that came together need not come together again
+        if approval["status"] != "pending" or not wait:
+            return False
+        about = request.query_params.get("tenant", tenant), request.path_params["id"], approval["version"]
+        changed = asyncio.ensure_future(self._watch.changed(*about, min(wait, left)))
+        gone = asyncio.ensure_future(http.gone(request.receive))
+        try:
+            await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            if not changed.done():
+                changed.cancel()
+        return changed.done() and not changed.cancelled() and (changed.result() or left <= wait)
+
+    def _response(self, route: ApiRoute, request: Request, tenant: str, result: Any) -> Response:
         if route.kind.startswith("text/event-stream"):
             last = request.headers.get("last-event-id", "")
             after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
-            if self._streams >= MAX_STREAMS:
-                raise RefusedError(503, "too many streams of events are open", head=[(b"retry-after", b"10")])
-            stream = self._events(route, request, result, after)
-            return StreamingResponse(stream, media_type="text/event-stream", headers={"cache-control": "no-store"})
+            self._streams.take(tenant)
+            return _EventResponse(self._events(route, request, result, after), partial(self._streams.free, tenant))
         if route.kind != "application/json":
             return Response(result[1], media_type=result[0])
         return _json(result, route.status)
@@ -179,12 +213,8 @@ class ServerApplication:
                 return False
             return True
 
-        self._streams += 1
-        try:
-            async for event in event_stream(self.service, tenant, after, still_admitted):
-                yield event
-        finally:
-            self._streams -= 1
+        async for event in event_stream(self.service, tenant, after, still_admitted):
+            yield event
 
     def _result(self, route: ApiRoute, request: Request, text: bytes, span: RequestSpan) -> Any:
         caller = self._admitted(route, request)
@@ -200,17 +230,16 @@ class ServerApplication:
             return {"repeated": True} if route.secret else full[0]
 
         identity = [route.method, route.path, dict(request.path_params), body]
-        earlier = self.service.repeated.once(caller.tenant, caller.id, key, identity, run_once)
+        earlier = self.service.repeated.once(
+            caller.tenant, caller.id, key, identity, run_once, takes_over=route.repeatable
+        )
         if route.secret and not full:
             raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
         return full[0] if full else earlier
 
     def _admitted(self, route: ApiRoute, request: Request) -> Caller:
-        query = request.scope["query_string"]
-        if b"ga_" in query or b"access_token" in query:
-            raise RefusedError(400, "the URL has a token, which logs may keep; expected it in Authorization: Bearer")
         caller = self._access.authenticate(request.headers.getlist("authorization"))
-        authorize(caller, route.operation, caller.tenant)
+        _require_permission(route, request, caller)
         return caller
 
     def _body(self, route: ApiRoute, request: Request, text: bytes) -> Any:
@@ -224,11 +253,11 @@ class ServerApplication:
         return loads(text, self._limits.body)
 
 
-def _is_small(request: Request) -> bool:
-    """Whether the body has a known length that costs little, so that it may be read before the caller is known."""
-    length = request.headers.get("content-length", "")
-    is_empty = not length and "transfer-encoding" not in request.headers
-    return is_empty or (length.isascii() and length.isdecimal() and len(length) <= _SMALL_DIGITS)
+def _require_permission(route: ApiRoute, request: Request, caller: Caller) -> None:
+    query = request.scope["query_string"]
+    if b"ga_" in query or b"access_token" in query:
+        raise RefusedError(400, "the URL has a token, which logs may keep; expected it in Authorization: Bearer")
+    authorize(caller, route.operation, caller.tenant)
 
 
 def _options(route: ApiRoute, request: Request) -> dict[str, str]:
@@ -267,6 +296,20 @@ def _json(value: Any, status: int = 200, head: Head | None = None) -> Response:
 
 
 # --- events, as Server-Sent Events
+
+
+class _EventResponse(StreamingResponse):
+    """A stream of events; `end` is called once nobody follows it any more."""
+
+    def __init__(self, events: AsyncIterator[bytes], end: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"cache-control": "no-store"})
+        self._end = end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
 
 
 async def event_stream(

@@ -53,6 +53,8 @@ class ApiRoute:
         journaled: whether the history itself recognizes a repeated request.
         secret: whether the answer is not kept for a repeated request.
         kind: the type of the answer.
+        waits: whether the answer may wait for a change of the approval that it shows.
+        repeatable: whether carrying it out twice does the same as once.
     """
 
     method: str
@@ -67,6 +69,8 @@ class ApiRoute:
     journaled: bool = False
     secret: bool = False
     kind: str = "application/json"
+    waits: bool = False
+    repeatable: bool = False
 
 
 _routes: list[ApiRoute] = []
@@ -100,10 +104,11 @@ def _list_approvals(service: GuardService, request: ServiceRequest) -> JSON:
     return {"approvals": approvals, "cursor": None if cursor is None else str(cursor)}
 
 
-@_route("GET /v1/approvals/{id}", AccessedOperation.FOLLOW_APPROVALS, query={**_WAIT, **_TENANT})
+@_route("GET /v1/approvals/{id}", AccessedOperation.FOLLOW_APPROVALS, query={**_WAIT, **_TENANT}, waits=True)
 def _show_approval(service: GuardService, request: ServiceRequest) -> JSON:
     """Show an approval; the agent that waits for it sees its status."""
-    approval = service.show_approval(request.tenant, request.path["id"], float(request.number("wait") or 0))
+    request.number("wait")
+    approval = service.show_approval(request.tenant, request.path["id"])
     if CallerRole.AGENT not in request.caller.roles:
         return approval
     if approval["requested_by"] != request.caller.id:
@@ -186,19 +191,19 @@ def _list_versions(service: GuardService, request: ServiceRequest) -> JSON:
     return service.list_versions(request.tenant, request.path["name"])
 
 
-@_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, NO_FIELDS, query=_TENANT)
+@_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, NO_FIELDS, query=_TENANT, repeatable=True)
 def _reload_policy(service: GuardService, request: ServiceRequest) -> JSON:
     """Load the files of a policy again, for new sessions."""
     return service.reload_policy(request.caller, request.tenant, request.path["name"])
 
 
-@_route("POST /v1/policies/{name}/shadow", AccessedOperation.CHANGE_POLICIES, SHADOW, query=_TENANT)
+@_route("POST /v1/policies/{name}/shadow", AccessedOperation.CHANGE_POLICIES, SHADOW, query=_TENANT, repeatable=True)
 def _shadow_policy(service: GuardService, request: ServiceRequest) -> JSON:
     """Let a candidate judge new sessions too, without effect."""
     return service.shadow_policy(request.caller, request.tenant, request.path["name"], request.body)
 
 
-@_route("POST /v1/policies/{name}/replay", AccessedOperation.CHANGE_POLICIES, REPLAY, query=_TENANT)
+@_route("POST /v1/policies/{name}/replay", AccessedOperation.CHANGE_POLICIES, REPLAY, query=_TENANT, repeatable=True)
 def _replay_policy(service: GuardService, request: ServiceRequest) -> JSON:
     """Replay the log under a candidate."""
     return service.replay_policy(request.tenant, request.path["name"], request.body)
@@ -207,7 +212,7 @@ def _replay_policy(service: GuardService, request: ServiceRequest) -> JSON:
 # --- agents: their tools, finished runs, sessions and calls
 
 
-@_route("POST /v1/attachments", AccessedOperation.CALL, ATTACHMENT, status=201)
+@_route("POST /v1/attachments", AccessedOperation.CALL, ATTACHMENT, status=201, repeatable=True)
 def _attach(service: GuardService, request: ServiceRequest) -> JSON:
     """Attach an agent's tools to a policy."""
     return service.attach(request)
@@ -219,24 +224,24 @@ def _judge_run(service: GuardService, request: ServiceRequest) -> JSON:
     return service.judge_run(request)
 
 
-@_route("POST /v1/sessions", AccessedOperation.CALL, NEW_SESSION, status=201)
+@_route("POST /v1/sessions", AccessedOperation.CALL, NEW_SESSION, status=201, repeatable=True)
 def _open_session(service: GuardService, request: ServiceRequest) -> JSON:
     """Open a session."""
     return service.open_session(request)
 
 
-for _operation, _body, _has_verdict, _journaled in (
-    (GuardService.check, CHECK, True, True),
-    (GuardService.resolve, RESOLVE, True, True),
-    (GuardService.record, RECORD, False, True),
-    (GuardService.withdraw, WITHDRAW, False, True),
-    (GuardService.refuse, REFUSE, True, False),
-    (GuardService.turn, NO_FIELDS, False, False),
-    (GuardService.answer, FINAL_ANSWER, True, False),
-    (GuardService.finish, NO_FIELDS, True, False),
+for _operation, _body, _options in (
+    (GuardService.check, CHECK, {"has_verdict": True, "journaled": True}),
+    (GuardService.resolve, RESOLVE, {"has_verdict": True, "journaled": True}),
+    (GuardService.record, RECORD, {"journaled": True}),
+    (GuardService.withdraw, WITHDRAW, {"journaled": True}),
+    (GuardService.refuse, REFUSE, {"has_verdict": True, "repeatable": True}),
+    (GuardService.turn, NO_FIELDS, {"repeatable": True}),
+    (GuardService.answer, FINAL_ANSWER, {"has_verdict": True}),
+    (GuardService.finish, NO_FIELDS, {"has_verdict": True, "repeatable": True}),
 ):
     _address = f"POST /v1/sessions/{{id}}/{_operation.__name__}"
-    _route(_address, AccessedOperation.CALL, _body, has_verdict=_has_verdict, journaled=_journaled)(_operation)
+    _route(_address, AccessedOperation.CALL, _body, **_options)(_operation)
 
 
 @_route("GET /v1/sessions", AccessedOperation.READ_SESSIONS, query=_PAGE)
@@ -302,7 +307,7 @@ _VERDICT = {
     "required": ["label", "decision", "reasons", "violations", "errors"],
 }
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-_OPTIONS = {
+_SCHEMAS = {
     **dict.fromkeys(("after", "cursor", "wait"), _NUMBER),
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
 }
@@ -338,7 +343,7 @@ def _described_route(route: ApiRoute) -> dict[str, Any]:
         for name in re.findall(r"{(\w+)}", route.path)
     ]
     parameters += [
-        {"name": name, "in": "query", "description": text, "schema": _OPTIONS.get(name, {"type": "string"})}
+        {"name": name, "in": "query", "description": text, "schema": _SCHEMAS.get(name, {"type": "string"})}
         for name, text in route.query.items()
     ]
     described_route: dict[str, Any] = {

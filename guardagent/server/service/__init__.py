@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -37,7 +38,15 @@ class RepeatedKeyError(InputError):
 
 
 class RequestRunningError(RequestConflictError):
-    """The first request with the same idempotency key is still running."""
+    """The same is still running, perhaps on a server that is gone; to be sent again in a second.
+
+    Attributes:
+        where: the part of the request that says what is the same.
+    """
+
+    def __init__(self, problem: str, where: str = "") -> None:
+        super().__init__(problem)
+        self.where = where
 
 
 # --- a request
@@ -126,7 +135,16 @@ class RepeatedRequests:
     def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
         self._state, self._clock = state, clock
 
-    def once(self, tenant: str, caller: str, key: str | None, request: Any, run: Callable[[], Any]) -> Any:
+    def once(
+        self,
+        tenant: str,
+        caller: str,
+        key: str | None,
+        request: Any,
+        run: Callable[[], Any],
+        *,
+        takes_over: bool = False,
+    ) -> Any:
         """Runs a request, unless it has run; returns its answer.
 
         Args:
@@ -135,6 +153,7 @@ class RepeatedRequests:
             key: the key; without one, the request runs.
             request: its address and its body.
             run: runs it.
+            takes_over: whether it runs although the first one may be running, since twice does the same as once.
 
         Raises:
             RepeatedKeyError: another request had this key.
@@ -144,15 +163,23 @@ class RepeatedRequests:
             return run()
         name = _digest([caller, key])
         digest, now = _digest(request), self._clock()
-        begun = {"request": digest, "since": now, "answer": None}
+        begun, version = {"request": digest, "since": now, "answer": None}, 1
         if not self._state.add(ANSWER, tenant, name, begun):
             state_value = self._state.get(ANSWER, tenant, name)
             if state_value is not None:
-                if (answer := self._earlier(state_value, digest, now)) is not None:
+                if (answer := self._earlier(state_value, digest, math.inf if takes_over else now)) is not None:
                     return answer
                 if not self._state.replace(ANSWER, tenant, name, state_value.version, begun):
                     raise _running()
-        return self._run(tenant, name, begun, run)
+                version = state_value.version + 1
+        try:
+            answer = run()
+        except BaseException:
+            if self._state.versions(ANSWER, tenant, (name,)).get(name) == version:  # else another server took over
+                self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
+            raise
+        self._state.replace(ANSWER, tenant, name, version, {**begun, "answer": answer})
+        return answer
 
     def _earlier(self, stored_item: StoredItem, digest: str, now: float) -> Any:
         """The answer of an earlier request; None if its server is gone."""
@@ -162,20 +189,10 @@ class RepeatedRequests:
             raise _running()
         return stored_item.value["answer"]
 
-    def _run(self, tenant: str, name: str, begun: dict[str, Any], run: Callable[[], Any]) -> Any:
-        try:
-            answer = run()
-        except BaseException:
-            self._state.delete(ANSWER, tenant, name)  # it did nothing, and may be sent again
-            raise
-        item = self._state.get(ANSWER, tenant, name)
-        if item is not None:
-            self._state.replace(ANSWER, tenant, name, item.version, {**begun, "answer": answer})
-        return answer
-
 
 def _running() -> RequestRunningError:
-    return RequestRunningError("the first request with this key is running; send it again in a second")
+    problem = "the first request with this key is running; send it again in a second"
+    return RequestRunningError(problem, "Idempotency-Key")
 
 
 def _digest(value: Any) -> str:

@@ -27,6 +27,7 @@ from guardagent.server.service import (
     ANSWER,
     RepeatedRequests,
     RequestConflictError,
+    RequestRunningError,
     ServiceRequest,
     UnknownItemError,
 )
@@ -446,13 +447,13 @@ class GuardService:
             "obligations": current.obligations,
         }
 
-    def show_approval(self, tenant: str, name: str, wait: float = 0) -> JSON:
-        """Returns an approval, after an answer or at most some seconds.
+    def show_approval(self, tenant: str, name: str) -> JSON:
+        """Returns an approval.
 
         Raises:
             UnknownItemError: the tenant has no such approval.
         """
-        record, version = self.approvals.wait(tenant, name, wait)
+        record, version = self.approvals.read(tenant, name)
         return shown(name, version, record)
 
     def preview_approval(self, tenant: str, name: str) -> JSON:
@@ -590,7 +591,7 @@ class GuardService:
         except SessionEndedError:  # by a server that is about to store its verdict, or stored it
             session = self.sessions.read(session.tenant, session.id)
             if session.status == "open":
-                raise RequestConflictError("another server is ending the session; try again") from None
+                raise RequestRunningError("another server is ending the session; try again") from None
             return session
         session = self.sessions.end(session, verdict)
         self.stores.ledger.end(session.conversation)

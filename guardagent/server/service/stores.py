@@ -59,8 +59,10 @@ class TenantCounters:
     def release(self, reservation: str) -> None:
         self.store.release(reservation)
 
-    def pending(self) -> list[Reservation]:
-        return [reservation for reservation in self.store.pending() if reservation.counter.startswith(self._prefix)]
+    def pending(self, prefix: str = "") -> list[Reservation]:
+        return [
+            reservation for reservation in self.store.pending(prefix) if reservation.counter.startswith(self._prefix)
+        ]
 
     @property
     def _prefix(self) -> str:

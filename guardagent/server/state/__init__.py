@@ -7,7 +7,7 @@ when it is opened.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -60,6 +60,9 @@ class StateStore(Protocol):
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
         """Returns the value with a name."""
 
+    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+        """Returns the versions of the values with these names, of those that there are."""
+
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         """Changes a value. Returns False if it has another version, or is missing; nothing is changed."""
 
@@ -95,6 +98,7 @@ def open_state(address: str) -> StateStore:
 # --- a table of a database: an SQLite file of one machine, or a PostgreSQL server of several
 
 _COLUMNS = "name, value, number, version"
+_BATCH = 500  # names in one statement
 
 
 class TableState:
@@ -119,6 +123,15 @@ class TableState:
         query = f"SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND name = ?"  # noqa: S608
         rows = self._tables.repeatable(query, (kind, tenant, name))
         return _item(rows[0]) if rows else None
+
+    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        listed = list(names)
+        for some in (listed[at : at + _BATCH] for at in range(0, len(listed), _BATCH)):
+            marks = ", ".join("?" * len(some))
+            query = f"SELECT name, version FROM items WHERE kind = ? AND tenant = ? AND name IN ({marks})"  # noqa: S608
+            found.update(self._tables.repeatable(query, (kind, tenant, *some)))
+        return found
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         query = """UPDATE items SET value = ?, version = version + 1

@@ -9,7 +9,7 @@ tenants:KIND                  set: the tenants with items
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,11 @@ class RedisState:
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
         (fields,) = self._server.read(("HMGET", self._key(kind, tenant, name), "value", "number", "version"))
         return _item(name, fields)
+
+    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+        reads = [("HGET", self._key(kind, tenant, name), "version") for name in names]
+        replies = self._server.read(*reads) if reads else []
+        return {name: int(version) for name, version in zip(names, replies, strict=True) if version is not None}
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         key = self._key(kind, tenant, name)

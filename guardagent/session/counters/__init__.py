@@ -7,12 +7,14 @@ the amounts of allowed calls.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support.plugins import Plugins
@@ -33,6 +35,8 @@ from guardagent.types import Decision
 
 if TYPE_CHECKING:
     import logging
+
+    from guardagent.session.calls import Journal
 
 __all__ = [
     "STORES",
@@ -86,7 +90,7 @@ def open_counters(address: CounterStore | str) -> CounterStore:
         InputError: the address is invalid, or the store cannot be opened.
     """
     if not isinstance(address, str):
-        if all(callable(getattr(address, name, None)) for name in ("read", "reserve", "settle", "release")):
+        if all(callable(getattr(address, name, None)) for name in ("read", "reserve", "settle", "release", "pending")):
             return address
         raise InputError(f"'counters' has the type {type(address).__name__!r}; {_EXPECTED}")
     scheme, colon, rest = address.partition(":")
@@ -106,13 +110,19 @@ class SessionCounters:
         store: the store of the counters.
         clock: returns seconds since the epoch.
         session: the id of the session.
+        journal: the history that other processes share.
     """
 
     def __init__(
-        self, counters: Sequence[Counter], store: CounterStore, clock: Callable[[], float], session: str
+        self,
+        counters: Sequence[Counter],
+        store: CounterStore,
+        clock: Callable[[], float],
+        session: str,
+        journal: Journal | None = None,
     ) -> None:
         self._counters = {counter.name: counter for counter in counters}
-        self._store, self._clock, self._session = store, clock, session
+        self._store, self._clock, self._session, self._journal = store, clock, session, journal
         self._readings: dict[CounterKey, CounterReading] = {}
         self._now: float | None = None
         self._calls: list[SessionCall] = []  # the calls with reservations
@@ -120,7 +130,12 @@ class SessionCounters:
 
     @classmethod
     def of(
-        cls, policies: Policies, store: CounterStore | str | None, clock: Callable[[], float], session: str
+        cls,
+        policies: Policies,
+        store: CounterStore | str | None,
+        clock: Callable[[], float],
+        session: str,
+        journal: Journal | None = None,
     ) -> SessionCounters | None:
         """Opens the counters of a policy; None if it has none.
 
@@ -136,7 +151,7 @@ class SessionCounters:
                 "counters='sqlite:PATH' for the processes of one machine, 'postgresql://...' or 'redis://...' for "
                 "several machines, or counters='memory:' for this process alone"
             )
-        return cls(policies.counters, open_counters(store), clock, session)
+        return cls(policies.counters, open_counters(store), clock, session, journal)
 
     def trial_store(self) -> TrialStore:
         """Returns a store for trial calls that follow those of this session."""
@@ -212,7 +227,7 @@ class SessionCounters:
         """
         if not call.counted and not seen:
             return
-        reservation = f"{self._session}:{secrets.token_hex(8)}"
+        reservation = f"{self._prefix(call)}{secrets.token_hex(8)}"
         self._store.reserve(reservation, call.counted, self._time(), seen or {})
         if call.counted:
             call.reservation = reservation
@@ -239,6 +254,34 @@ class SessionCounters:
         if call.reservation is not None:
             reservation, call.reservation = call.reservation, None
             self._store.release(reservation)
+
+    # --- what a killed process has left
+
+    def lost(self, calls: Sequence[SessionCall], call: SessionCall | None = None) -> list[str]:
+        """Returns the reservations of this conversation, or of one call of it, that belong to none of these calls."""
+        found = {reservation.id for reservation in self._store.pending(self._prefix(call))}
+        return sorted(found.difference(known.reservation for known in calls)) if found else []
+
+    def give_back(self, reservations: Iterable[str]) -> None:
+        """Gives back reservations of calls that never ran."""
+        for reservation in reservations:
+            self._store.release(reservation)
+
+    def _prefix(self, call: SessionCall | None) -> str:
+        """Returns the beginning of the reservations of a call, or of all calls.
+
+        It follows from the conversation, the call and its claim, so that any process finds what another one reserved.
+        What follows is different each time: a process that was stopped, and goes on late, gives back its own alone.
+        """
+        scope = "" if self._journal is None else self._journal.scope
+        prefix = f"{self._session}:" + (f"{_tag(scope)}." if scope else "")
+        if call is None or not scope:
+            return prefix
+        return f"{prefix}{_tag(call.id, None if call.claim is None else call.claim['request'])}."
+
+
+def _tag(*parts: str | None) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _value(reading: CounterReading) -> Number | Unknown:
@@ -311,5 +354,5 @@ class TrialStore:
     def release(self, reservation: str) -> None:
         self._trials.release(reservation)
 
-    def pending(self) -> list[Reservation]:
-        return [*self._store.pending(), *self._trials.pending()]
+    def pending(self, prefix: str = "") -> list[Reservation]:
+        return [*self._store.pending(prefix), *self._trials.pending(prefix)]

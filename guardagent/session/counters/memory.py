@@ -84,8 +84,17 @@ class CounterStore(Protocol):
     def release(self, reservation: str) -> None:
         """Gives a reservation back. Does nothing if it was settled or released before."""
 
-    def pending(self) -> list[Reservation]:
-        """Returns the reservations of calls in flight, the oldest first. Some can belong to processes that ended."""
+    def pending(self, prefix: str = "") -> list[Reservation]:
+        """Returns the reservations of calls in flight, the oldest first. Some can belong to processes that ended.
+
+        Args:
+            prefix: the beginning of their ids.
+        """
+
+
+def id_range(prefix: str) -> tuple[str, str]:
+    """Returns the first id with this prefix, and the first one after all of them, in the order of their bytes."""
+    return prefix, f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}"
 
 
 @dataclass(slots=True)
@@ -163,13 +172,13 @@ class MemoryCounters:
     def release(self, reservation: str) -> None:
         self._close(reservation, counts=False)
 
-    def pending(self) -> list[Reservation]:
+    def pending(self, prefix: str = "") -> list[Reservation]:
         with self._lock:
             reservations = [
                 Reservation(name, key.counter, key.key, entry.amount, entry.time)
                 for key, account in self._accounts.items()
                 for name, entry in account.entries.items()
-                if entry.is_pending
+                if entry.is_pending and name.startswith(prefix)
             ]
         return sorted(reservations, key=lambda reservation: (reservation.time, reservation.id))
 

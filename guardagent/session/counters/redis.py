@@ -3,6 +3,7 @@
     key:KEY          hash: the totals of a key, its version, its latest time, and the time at which it is forgotten
     amounts:KEY      sorted set by time: the amounts that can still leave its window, as `1 AMOUNT ID` in flight, else 0
     reservation:ID   hash: KEY -> amount and time of a call in flight
+    in_flight        sorted set: the ids of these, in the order of their bytes
     expiries         sorted set: KEY by the time at which it is forgotten
 
 Sums are exact, which Lua's are not: a process computes the new totals, and one script writes them if nobody else has
@@ -26,6 +27,7 @@ from guardagent.session.counters.memory import (
     CountersChangedError,
     FoundAmount,
     Reservation,
+    id_range,
     number,
     reading_of,
 )
@@ -55,7 +57,7 @@ class RedisCounters:
 
     def __init__(self, rest: str, scheme: str = "redis") -> None:
         self._server = RedisServer(scheme, rest, _FORMAT)
-        self._expiries = self._server.key("expiries")
+        self._expiries, self._in_flight = self._server.key("expiries"), self._server.key("in_flight")
 
     def close(self) -> None:
         """Closes all connections; the next use opens new ones."""
@@ -94,11 +96,16 @@ class RedisCounters:
     def release(self, reservation: str) -> None:
         self._close(reservation, counts=False)
 
-    def pending(self) -> list[Reservation]:
-        pending = []
-        for place in self._server.keys("reservation"):
-            (amounts,) = self._server.read(("HGETALL", place))
-            name = place.removeprefix(self._server.key("reservation", ""))
+    def pending(self, prefix: str = "") -> list[Reservation]:
+        pending, first = [], self._server.key("reservation", "")
+        names: Iterable[str] = (place.removeprefix(first) for place in self._server.keys("reservation"))
+        if prefix:
+            start, end = id_range(prefix)
+            (names,) = self._server.read(("ZRANGEBYLEX", self._in_flight, f"[{start}", f"({end}"))
+        for name in names:
+            (amounts,) = self._server.read(("HGETALL", self._reservation(name)))
+            if not amounts:  # all of them have left their windows
+                self._server.commit([], [("ZREM", self._in_flight, name)])
             for key, text in _pairs(amounts):
                 counter, values = json.loads(key)
                 amount, time = json.loads(text)
@@ -121,6 +128,7 @@ class RedisCounters:
         writes: list[Command] = [
             ("HSET", place, *(part for pair in fields.items() for part in pair)),
             ("HSET", self._reservation(reservation), name, json.dumps([str(counted.amount), clock])),
+            ("ZADD", self._in_flight, 0, reservation),
         ]
         if key.window is not None:
             writes += [
@@ -169,7 +177,12 @@ class RedisCounters:
             writes = [("DEL", place)]
         elif row[4] is not None and counts:  # the amount leaves the window later
             writes.append(("ZADD", self._amounts(name), repr(time), _member(reservation, amount, in_flight=False)))
-        return [*writes, ("ZREM", self._amounts(name), member), ("HDEL", self._reservation(reservation), name)]
+        return [
+            *writes,
+            ("ZREM", self._amounts(name), member),
+            ("HDEL", self._reservation(reservation), name),
+            ("ZREM", self._in_flight, reservation),
+        ]
 
     def _forget(self, names: Iterable[str]) -> None:
         """Deletes keys whose amounts have long been out of their window, unless somebody uses them meanwhile."""

@@ -20,6 +20,7 @@ from guardagent.session.counters.memory import (
     CountersChangedError,
     FoundAmount,
     Reservation,
+    id_range,
     number,
     reading_of,
 )
@@ -47,6 +48,8 @@ class TableCounters:
     Args:
         tables: the tables.
     """
+
+    _bytewise = ""  # the collation that compares ids by their bytes
 
     def __init__(self, tables: TableStore) -> None:
         self._tables = tables
@@ -79,14 +82,14 @@ class TableCounters:
     def release(self, reservation: str) -> None:
         self._close(reservation, counts=False)
 
-    def pending(self) -> list[Reservation]:
-        query = (
-            "SELECT reservation, counter, key, amount, time FROM amounts WHERE pending = 1 ORDER BY time, reservation"
-        )
+    def pending(self, prefix: str = "") -> list[Reservation]:
+        name, ids = f"reservation{self._bytewise}", id_range(prefix) if prefix else ()
+        query = "SELECT reservation, counter, key, amount, time FROM amounts WHERE pending = 1"
+        query += f" AND {name} >= ? AND {name} < ?" if prefix else ""
         with self._tables.connected() as db:
             return [
                 Reservation(reservation, counter, key, number(amount), time)
-                for reservation, counter, key, amount, time in db.execute(query)
+                for reservation, counter, key, amount, time in db.execute(f"{query} ORDER BY time, reservation", ids)
             ]
 
     def _close(self, reservation: str, *, counts: bool) -> None:
@@ -224,6 +227,8 @@ class PostgresCounters(TableCounters):
     Raises:
         InputError: as `PostgresServer`.
     """
+
+    _bytewise = ' COLLATE "C"'
 
     def __init__(self, rest: str) -> None:
         from guardagent._support.postgres import PostgresServer  # here: requires psycopg

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from guardagent.server.settings import ApprovalRules, PolicySettings, ServerSettings
@@ -146,3 +149,60 @@ def test_two_answers_at_once(tmp_path: Path, choices: tuple[str, str]) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(answer, (0, 1))) == [200, 409]
+
+
+# --- waiting
+
+
+def waiting(desk: Desk, number: int, query: str, meanwhile: Callable[[], object]) -> tuple[int, list[Any]]:
+    """Lets requests wait for an approval. Returns how many have ended once `meanwhile` was done, and their answers."""
+
+    async def run() -> tuple[int, list[Any]]:
+        headers = {"authorization": f"Bearer {desk.tokens['shop.agent']}", "host": "testserver"}
+        transport = httpx.ASGITransport(desk.server.application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as client:
+            tasks = [asyncio.create_task(client.get(f"/v1/approvals/{query}", timeout=60)) for _ in range(number)]
+            await asyncio.sleep(0.5)  # they begin to wait
+            await asyncio.to_thread(meanwhile)
+            ended = sum(task.done() for task in tasks)
+            return ended, [(answer.status_code, answer.json()) for answer in await asyncio.gather(*tasks)]
+
+    return asyncio.run(run())
+
+
+def test_waiting_requests_hold_up_no_other_one(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, seconds=3.0)
+    approval = desk.requested()
+
+    def meanwhile() -> None:
+        desk.server.client("nobody").get("/readyz")
+        assert desk.agent.check(desk.session, "c3", "refund", order="W2", amount=1)["in_flight"]
+
+    ended, answers = waiting(desk, 200, f"{approval['id']}?wait=20", meanwhile)
+    assert ended == 0
+    assert {(status, answer["status"]) for status, answer in answers} == {(200, "expired")}
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["the same server", "another server"])
+@pytest.mark.parametrize(("choice", "status"), [("approve", "approved"), ("reject", "rejected")])
+def test_an_answer_ends_the_waiting(is_same: bool, choice: str, status: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    answering = desk.server if is_same else desk.new()
+    body = {"choice": choice, "version": approval["version"], "reason": "because"}
+
+    def answer() -> None:
+        answering.client("shop.approver").post(f"/v1/approvals/{approval['id']}/answer", body)
+
+    _, answers = waiting(desk, 20, f"{approval['id']}?wait=20", answer)
+    assert {(code, shown["status"]) for code, shown in answers} == {(200, status)}
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("{}", 200), ("{}?wait=0", 200), ("{}?wait=x", 422), ("{}?wait=-1", 422), ("a_unknown?wait=20", 404)],
+)
+def test_nothing_to_wait_for(query: str, status: int, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    ended, answers = waiting(desk, 3, query.format(desk.requested()["id"]), lambda: None)
+    assert (ended, {code for code, _ in answers}) == (3, {status})

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from guardagent.server.access import PERMITTED
+from guardagent.server.access import PERMITTED, TokenStore
+from guardagent.server.http.application import MAX_TENANT_STREAMS
 from guardagent.server.http.routes import ROUTES, ApiRoute
 from tests.enforcement.test_audit_records_telemetry import SPANS, run
 from tests.server.servers import ROLES, LocalServer, local_server
@@ -237,6 +240,175 @@ def test_metrics_have_no_text_of_users(server: LocalServer) -> None:
 def test_health_needs_no_token(server: LocalServer, tmp_path: Path) -> None:
     for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
         assert server.client("nobody").get(path) == {"status": status}
+
+
+# --- many clients at once
+
+
+CHECK = "/v1/sessions/s1/check"
+
+
+async def sent(
+    server: LocalServer, token: str, receive: Callable[[], Awaitable[dict[str, Any]]], path: str = CHECK, **more: str
+) -> tuple[int, dict[str, str]]:
+    """Sends the head of a request; `receive` gives its body. Returns the status and the headers of the answer."""
+    headers = {"host": "testserver", "content-type": "application/json", "authorization": token, **more}
+    head = [(name.encode(), value.encode()) for name, value in headers.items() if value]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": head, "client": None}
+    answer: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        answer.append(message)
+
+    await server.application(scope, receive, send)
+    return answer[0]["status"], {name.decode(): value.decode() for name, value in answer[0]["headers"]}
+
+
+async def never() -> dict[str, Any]:
+    raise AssertionError("the body is read")
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [
+        ("", 401),
+        ("Bearer", 401),
+        ("Bearer x", 401),
+        ("Basic YTpi", 401),
+        (f"Bearer ga_{'0' * 12}_{'0' * 64}", 401),
+        (f"Bearer ga_{'0' * 12}_{'0' * 64}x", 401),
+        ("shop.agent bank", 401),
+        ("shop.approver", 403),
+        ("shop.auditor", 403),
+        ("shop.admin", 403),
+    ],
+)
+@pytest.mark.parametrize("length", ["2", "99999", "100000000", ""])
+def test_no_byte_of_a_strangers_body_is_read(token: str, status: int, length: str, server: LocalServer) -> None:
+    name, *rest = token.split(" ")
+    if name in server.tokens:
+        token = " ".join([f"Bearer {server.tokens[name]}", *rest])
+    more = {"content-length": length} if length else {"transfer-encoding": "chunked"}
+    answered, headers = asyncio.run(sent(server, token, never, **more))
+    assert (answered, headers["connection"]) == (status, "close")
+
+
+def test_strangers_take_no_place_of_a_known_caller(tmp_path: Path) -> None:
+    """Slow bodies of strangers, and of one that knew a token, which was revoked."""
+
+    async def attacked(server: LocalServer) -> list[int]:
+        slow = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await slow.wait()
+            return {"type": "http.disconnect"}
+
+        strangers = [asyncio.create_task(sent(server, f"Bearer x{at}", receive)) for at in range(60)]
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:
+            agent = {"authorization": f"Bearer {server.tokens['shop.agent']}", "host": "testserver"}
+            answers = [
+                await client.post("http://testserver/v1/sessions/s1/turn", json={}, headers=agent) for _ in range(3)
+            ]
+            answers += [await client.get("http://testserver/readyz", headers={"host": "testserver"})]
+        assert {task.result()[0] for task in strangers if task.done()} == {401}
+        assert {(await task)[0] for task in strangers} == {401}
+        return [answer.status_code for answer in answers]
+
+    with local_server(tmp_path, requests=2) as server:
+        server.client().session()
+        assert asyncio.run(attacked(server)) == [200] * 4
+        TokenStore(tmp_path / "tokens.db").revoke(server.tokens["shop.agent"])
+        for _ in range(2):
+            server.client().post("/v1/sessions/s1/turn", {}, 401)
+
+
+def test_a_burst_of_a_new_caller_is_one_newcomer(tmp_path: Path) -> None:
+    async def burst(server: LocalServer) -> set[int]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(server.application)) as client:
+            agent = {"authorization": f"Bearer {server.tokens['shop.agent']}", "host": "testserver"}
+            posts = [client.post("http://testserver/v1/sessions/s1/turn", json={}, headers=agent) for _ in range(100)]
+            return {answer.status_code for answer in await asyncio.gather(*posts)}
+
+    with local_server(tmp_path) as server:
+        server.client().session()
+        assert asyncio.run(burst(server)) == {200}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("host", "testserver"), ("host", "testserver")], 400),
+        ([("host", "testserver"), ("host", "evil.example")], 400),
+        ([("host", "evil.example"), ("Host", "testserver")], 400),
+        ([("HOST", "testserver"), ("hOsT", "testserver"), ("host", "testserver")], 400),
+        ([("host", "testserver"), ("origin", "http://evil.example"), ("origin", "http://testserver")], 400),
+        ([("host", "testserver"), ("content-length", "2"), ("content-length", "2")], 400),
+        ([("host", "testserver"), ("transfer-encoding", "chunked"), ("transfer-encoding", "identity")], 400),
+        ([], 421),
+        ([("host", "testserver")], 200),
+        ([("Host", "TESTSERVER")], 200),
+        ([("host", "testserver"), ("origin", "http://testserver")], 200),
+        ([("host", "testserver"), ("accept", "a"), ("accept", "b")], 200),
+        ([("host", "testserver"), ("cookie", "a=1"), ("cookie", "b=2")], 200),
+    ],
+)
+def test_two_readers_of_a_request_see_the_same_one(
+    headers: list[tuple[str, str]], status: int, server: LocalServer
+) -> None:
+    head = [(name.encode(), value.encode()) for name, value in headers]
+    scope = {"type": "http", "method": "GET", "path": "/healthz", "query_string": b"", "headers": head, "client": None}
+    answer: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        answer.append(message)
+
+    asyncio.run(server.application(scope, never, send))
+    assert answer[0]["status"] == status
+
+
+def test_a_tenant_has_a_share_of_the_streams(server: LocalServer) -> None:
+    async def opened() -> list[int]:
+        begun: list[int] = []
+        over = asyncio.Event()
+
+        async def follow(who: str) -> None:
+            body = [{"type": "http.request"}]
+
+            async def receive() -> dict[str, Any]:
+                if not body:
+                    await over.wait()
+                return body.pop() if body else {"type": "http.disconnect"}
+
+            async def send(message: dict[str, Any]) -> None:
+                if message["type"] == "http.response.start":
+                    begun.append(message["status"])
+
+            head = [(b"host", b"testserver"), (b"authorization", f"Bearer {server.tokens[who]}".encode())]
+            request = {"method": "GET", "path": "/v1/events", "query_string": b"", "headers": head, "client": None}
+            await server.application({"type": "http", **request}, receive, send)
+
+        async def answers(number: int) -> list[int]:
+            while len(begun) < number:  # noqa: ASYNC110 - requests of this test alone
+                await asyncio.sleep(0.01)
+            return begun[-1:]
+
+        running = [asyncio.create_task(follow("shop.auditor")) for _ in range(MAX_TENANT_STREAMS)]
+        await answers(MAX_TENANT_STREAMS)
+        assert set(begun) == {200}
+        seen = []
+        for who in ("shop.auditor", "bank.auditor"):
+            running.append(asyncio.create_task(follow(who)))
+            seen += await answers(len(begun) + 1)
+        over.set()
+        await asyncio.gather(*running)
+        over.clear()
+        last = asyncio.create_task(follow("shop.auditor"))
+        seen += await answers(len(begun) + 1)
+        over.set()
+        await last
+        return seen
+
+    assert asyncio.run(opened()) == [503, 200, 200]
 
 
 # --- OpenTelemetry in a server: a span per request. Each test runs in its own process

@@ -204,6 +204,26 @@ def test_a_body_that_does_not_arrive_is_refused(server: ServerProcess, folder: P
         assert b"408" in client.recv(1000).partition(b"\r\n")[0]
 
 
+def test_a_thousand_slow_strangers_hold_up_nobody(folder: Path) -> None:
+    token = tokens_of(folder)["shop.agent"]
+    with server_processes(folder, f"sqlite:{folder / 'state'}", 1, "--max-requests", "5") as (server,):
+        host, port = server.url.removeprefix("http://").split(":")
+        head = (
+            f"POST /v1/sessions HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer ga_x\r\n"
+            "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+        )
+        with contextlib.ExitStack() as stack:
+            strangers = [
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(1000)
+            ]
+            for stranger in strangers:
+                stranger.sendall(head.encode())
+            client = server.client(token, timeout=5.0)
+            client.session()
+            assert client.check("s1", "c1", "login")["in_flight"]
+            assert {stranger.recv(12) for stranger in strangers} <= {b"HTTP/1.1 401", b"HTTP/1.1 503"}
+
+
 def test_events_follow_the_log_until_the_token_is_revoked(server: ServerProcess, folder: Path) -> None:
     from guardagent.server.access import TokenStore
 
