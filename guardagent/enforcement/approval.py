@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import error_text
-from guardagent.types import EMPTY, Decision, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Decision, Verdict, call_text, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
 _NONE = "the answer is not an approval"
@@ -160,6 +160,13 @@ class Approval:
 def with_edits(call: HostCall, approval: Approval) -> HostCall:
     """Returns the call with the reviewer's edits."""
     return replace(call, args=approval.args) if approval.choice == "edit" else call
+
+
+def edit_note(proposed: HostCall, args: Mapping[str, Any]) -> str:
+    """Returns what ran, in one line for the model; empty if it is what the model has proposed."""
+    if freeze(args) == proposed.args:
+        return ""
+    return f"A reviewer changed this call. This ran: {call_text(proposed.tool, args)}"
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]

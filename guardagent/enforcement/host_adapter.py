@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Protocol
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
-from guardagent.enforcement.approval import Approval, ApprovalRequest, with_edits
+from guardagent.enforcement.approval import Approval, ApprovalRequest, edit_note, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, plain_value
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
@@ -24,7 +24,7 @@ from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoi
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.types import Decision, Verdict, call_text, thaw, unchecked_verdict
+from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 # --- the calls of a conversation
 
@@ -447,8 +447,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     def note_edit(self, proposed: HostCall, call: HostCall) -> None:
         """Notes what ran, for the model, if it is not what the model has proposed."""
-        if call.args != proposed.args:
-            self._note = f"A reviewer changed this call. This ran: {call_text(call.tool, call.args)}"
+        self._note = edit_note(proposed, call.args)
 
     def _told(self, steps: Procedure[Any]) -> Procedure[Any]:
         output = yield from steps
