@@ -413,7 +413,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         if self.pausing:
             outcome, failure = partial(self._ended, call, outcome), partial(self._ended, call, failure)
         steps = self.guard.lifecycle.execute(call, work, outcome, failure)
-        return self._told(steps) if self._note else steps
+        return self._with_note(steps) if self._note else steps
 
     async def stream(
         self, call: HostCall, events: AsyncGenerator[Any, None], *, is_last: Callable[[Any], bool] = lambda _: False
@@ -449,7 +449,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         """Notes what ran, for the model, if it is not what the model has proposed."""
         self._note = edit_note(proposed, call.args)
 
-    def _told(self, steps: Procedure[Any]) -> Procedure[Any]:
+    def _with_note(self, steps: Procedure[Any]) -> Procedure[Any]:
         output = yield from steps
         return output if isinstance(output, self.pausing) or self.target is not None else self.tell(output, self._note)
 

@@ -252,7 +252,7 @@ async def edit(stage: ScenarioStage) -> None:
 
 
 @scenario("edited call is told")
-async def edited_call_is_told(stage: ScenarioStage) -> None:
+async def edited_call_is_reported(stage: ScenarioStage) -> None:
     """The model reads which arguments ran, not only those that it has proposed."""
     async with stage.one_process(APPROVED) as process:
         question = stage.question_of(await process.run([[refund("A", 500)]]))
