@@ -152,9 +152,7 @@ class CustomProcess(Process):
 
 class CustomHost:
     name = "the custom host"
-    cannot: Mapping[str, str] = {
-        "edited call is told": "cannot occur because the script is no model, and reads nothing"
-    }
+    cannot: Mapping[str, str] = {"edited call is told": "cannot occur because a script reads nothing"}
 
     def __init__(self, process: type[CustomProcess] = CustomProcess) -> None:
         self._process = process
