@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,6 +29,13 @@ Project = Annotated[
 
 KeepDays = Annotated[
     int, typer.Option(metavar="DAYS", help="For how many days after its last use the history of a session is kept.")
+]
+AskPlace = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Who asks a person about a call: 'host', the coding agent itself, or 'watch', this program.",
+    ),
 ]
 
 
@@ -67,13 +74,14 @@ def install(
     policies: PolicyFile,
     project: Project = False,
     keep_days: KeepDays = 30,
+    ask: AskPlace = "host",
     as_json: Json = False,
 ) -> None:
     """Install the hooks of a coding agent, bound to a policy as it is now. Other hooks stay."""
     from guardagent.hooks.installation import host_named
     from guardagent.hooks.installation import install as install_hooks
 
-    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days)
+    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days, cast("Any", ask))
     hook_host = host_named(host)
     if as_json:
         described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}
@@ -102,13 +110,16 @@ def status(*, as_json: Json = False) -> None:
             for installed_hook in installed_hooks
         ]
         problems = [list(installed_hook.problems) for installed_hook in installed_hooks]
-        print_json({"hooks": [{**row, "problems": these} for row, these in zip(rows, problems, strict=True)]})
+        warnings = [list(installed_hook.warnings) for installed_hook in installed_hooks]
+        all_rows = zip(rows, problems, warnings, strict=True)
+        print_json({"hooks": [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]})
     elif not installed_hooks:
         print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
     for installed_hook in [] if as_json else installed_hooks:
         host = host_named(installed_hook.lock.host)
         print_line(f"{host.title}: {installed_hook.lock.settings}, by {installed_hook.lock.policy}")
-        for line in installed_hook.problems or [f"note: {caveat}" for caveat in host.caveats]:
+        notes = [f"note: {caveat}" for caveat in host.caveats]
+        for line in [*(installed_hook.problems or notes), *(f"warning: {line}" for line in installed_hook.warnings)]:
             print_line(f"  {line}")
     raise typer.Exit(1 if any(installed_hook.problems for installed_hook in installed_hooks) else 0)
 

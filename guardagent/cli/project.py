@@ -89,6 +89,8 @@ def doctor(*, as_json: Json = False) -> None:
             print_line(
                 f"{works}  hook    {installed_hook.lock.settings}  {'; '.join(installed_hook.problems)}".rstrip()
             )
+            for warning in installed_hook.warnings:
+                print_line(f"warning  hook    {warning}")
     raise typer.Exit(1 if missing else 0)
 
 

@@ -16,13 +16,42 @@ from typing import Any, Literal
 
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import error_text
-from guardagent.types import EMPTY, Verdict, freeze, thaw
+from guardagent.types import EMPTY, Decision, Verdict, call_text, freeze, thaw
 
 Choice = Literal["approve", "reject", "edit"]
 _NONE = "the answer is not an approval"
 _COLUMNS = 60
 _MAX_MARKS = 2  # per character; Thai and Vietnamese need two
 _CONTINUATION = "    ... "
+
+BY_HOST = "unknown: the host let it run"
+"""The approver of a call where only the host's program is known to have answered."""
+CHANGED_FACTS = (
+    "the facts are other ones than a reviewer saw; the answer does not count, and approval is requested again"
+)
+
+
+def shown_digest(call: HostCall, ledger: str = "") -> str:
+    """Returns what identifies a call as a reviewer sees it: its digest, the ledger of the request, and the facts."""
+    facts = f"+{call.facts_digest}" if call.facts else ""
+    return f"{call.digest}.{ledger}{facts}" if ledger or facts else call.digest
+
+
+def names_call(of: str | None, call: HostCall) -> bool:
+    """Whether the digest of an answer is that of a call, whatever the facts were."""
+    return (of or "").partition(".")[0] == call.digest
+
+
+def with_changed_facts(verdict: Verdict) -> Verdict:
+    """Returns the verdict on a call whose answer was refused, with the reason for the model and the next reviewer."""
+    more = (CHANGED_FACTS,) if verdict.decision is Decision.ESCALATE else ()
+    return replace(verdict, reasons=(*verdict.reasons, *more), errors=(*verdict.errors, *more))
+
+
+def saw_other_facts(of: str | None, call: HostCall) -> bool:
+    """Whether the digest of an answer has other facts than a call."""
+    facts = (of or "").partition("+")[2]
+    return bool(facts) and facts != call.facts_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +62,9 @@ class ApprovalRequest:
         tool: the tool's name in the host.
         args: all arguments, as the tool would get them.
         verdict: the escalation that needs approval.
-        digest: identifies this request by the call's digest and the ledger's name. An answer repeats it as `of`.
+        digest: identifies this request by the call's digest, the ledger's name and the facts. An answer repeats it as
+            `of`.
+        facts: the host's facts about the call; an approval counts only while they stay as they are.
     """
 
     tool: str
@@ -43,6 +74,7 @@ class ApprovalRequest:
     id: str = ""
     agent: str | None = None
     digest: str = ""
+    facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
     def text(self) -> str:
         """Returns the request as text, escaped so that an argument cannot imitate or hide a line.
@@ -52,6 +84,7 @@ class ApprovalRequest:
         who = f" (agent {_named(self.agent)})" if self.agent else ""
         lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
         lines += [f"  {_named(name)} = {escaped(value)}" for name, value in self.args.items()]
+        lines += [f"The host knows: {_named(name)} = {escaped(value)}" for name, value in self.facts.items()]
         lines += [f"Why you are asked: {escaped(reason)}" for reason in self.verdict.reasons]
         return "\n".join(part for line in lines for part in _wrapped_line(line))
 
@@ -66,6 +99,7 @@ class ApprovalRequest:
             "rules": list(self.verdict.rules),
             "text": self.text(),
             "digest": self.digest,
+            **({"facts": thaw(self.facts)} if self.facts else {}),
         }
 
 
@@ -79,7 +113,7 @@ class Approval:
         reason: for `reject`, the feedback to the agent.
         by: the reviewer, for the log.
         of: the digest of the request or call that was shown. Approvals and edits without it count only from the
-            guard's own approver.
+            guard's own approver. An answer that names another call is refused, whoever gives it.
     """
 
     choice: Choice
@@ -110,7 +144,7 @@ class Approval:
             return cls("edit", args, by=by, of=of)
         wording = answer.get("reason")
         reason = (wording if isinstance(wording, str) else "") if choice == "reject" else _NONE
-        return cls("reject", reason=reason, by=by)
+        return cls("reject", reason=reason, by=by, of=of)
 
     def validated(self, validate: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None) -> Approval:
         """Validates edited arguments. Returns a rejection if they do not fit the tool."""
@@ -119,12 +153,20 @@ class Approval:
         try:
             return replace(self, args=freeze(self.args if validate is None else validate(self.args)))
         except Exception as error:  # noqa: BLE001 - a host's validation
-            return Approval("reject", reason=f"the edited arguments do not fit: {error_text(error)}", by=self.by)
+            problem = f"the edited arguments do not fit: {error_text(error)}"
+            return Approval("reject", reason=problem, by=self.by, of=self.of)
 
 
 def with_edits(call: HostCall, approval: Approval) -> HostCall:
     """Returns the call with the reviewer's edits."""
     return replace(call, args=approval.args) if approval.choice == "edit" else call
+
+
+def edit_note(proposed: HostCall, args: Mapping[str, Any]) -> str:
+    """Returns what ran, in one line for the model; empty if it is what the model has proposed."""
+    if freeze(args) == proposed.args:
+        return ""
+    return f"A reviewer changed this call. This ran: {call_text(proposed.tool, args)}"
 
 
 Approver = Callable[[ApprovalRequest], "Approval | bool | Awaitable[Approval | bool]"]

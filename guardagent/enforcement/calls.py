@@ -112,6 +112,12 @@ class HostCall:
         assert self._digest is not None
         return self._digest
 
+    @property
+    def facts_digest(self) -> str:
+        """The SHA-256 of the facts about this call, which a reviewer sees beside it; empty without any."""
+        key = repr(hashable(freeze(self.facts))) if self.facts else ""
+        return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() if key else ""
+
     def alternate_readings(self) -> list[HostCall]:
         """Returns the other calls that a server may take a resource read for, since a URI has many spellings.
 

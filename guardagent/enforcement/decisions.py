@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.execution import verdict_or_denial
-from guardagent.enforcement.approval import Approval, with_edits
+from guardagent.enforcement.approval import Approval, names_call, saw_other_facts, with_changed_facts, with_edits
 from guardagent.enforcement.calls import RESOURCE, HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, WaitState
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
@@ -36,6 +36,7 @@ def gave_up(verdict: Verdict) -> bool:
 
 # --- decisions
 
+_FACTS = "facts "  # no rule has a space in its id
 MAX_RACES = 10  # attempts to judge a call while other calls are recorded between its verdict and its record
 
 _NEVER_SAW = (
@@ -106,7 +107,7 @@ class Decider:
 
     def request_approval(self, call: HostCall, verdict: Verdict, edited: HostCall | None = None) -> Verdict:
         """Records an approval request in the ledger. Returns the verdict."""
-        self.ledger.record_request(call, verdict.rules, edited)
+        self.ledger.record_request(call, (*verdict.rules, *_facts_shown(call)), edited)
         return verdict
 
     # --- the rules
@@ -216,6 +217,8 @@ class Decider:
         if _is_claimed(conversation, call):
             return self._check(conversation, with_edits(call, approval))
         if approval.choice == "reject":
+            if approval.of is not None and not names_call(approval.of, call):
+                raise InputError(_NAMES_NO_CALL.format(call.tool, "reject"))
             self.ledger.reject(call)
             reason = f"a reviewer rejected this call{f': {approval.reason}' if approval.reason else ''}"
             return Verdict(Decision.DENY, reasons=(reason,), checked_by="policy")
@@ -228,7 +231,11 @@ class Decider:
             self._require_not_rejected(with_edits(call, approval))
             verdict = self._check(conversation, with_edits(call, approval))
         else:
-            verdict = self._approve(conversation, call, shown)
+            same_facts = not saw_other_facts(approval.of, call)
+            same_facts &= shown is None or {*_facts_shown(call)} == {
+                rule for rule in shown.rules if rule.startswith(_FACTS)
+            }
+            verdict = self._approve(conversation, call, shown, same_facts=same_facts)
         if verdict.label == 0:
             try:
                 self.ledger.use(call)
@@ -253,8 +260,8 @@ class Decider:
         Raises:
             InputError: the approval is for another call, or was used before.
         """
-        digest, _, ledger = (approval.of or "").partition(".")
-        if digest != call.digest:
+        ledger = (approval.of or "").partition(".")[2].partition("+")[0]
+        if not names_call(approval.of, call):
             raise InputError(_NAMES_NO_CALL.format(call.tool, approval.choice))
         question = self.ledger.recorded_request(call)
         if question is not None and question.rejected:
@@ -263,11 +270,15 @@ class Decider:
             raise InputError(_FOREIGN_REQUEST.format(call.tool))
         return question
 
-    def _approve(self, conversation: Conversation, call: HostCall, shown: RecordedRequest | None) -> Verdict:
+    def _approve(
+        self, conversation: Conversation, call: HostCall, shown: RecordedRequest | None, *, same_facts: bool
+    ) -> Verdict:
         for _ in range(MAX_RACES):  # another call may be recorded in between
             verdict = self._check(conversation, call)
             if verdict.decision is not Decision.ESCALATE:
                 return verdict
+            if not same_facts:
+                return with_changed_facts(verdict)
             if shown is not None and not set(verdict.rules) <= set(shown.rules):
                 return verdict
             try:
@@ -277,6 +288,11 @@ class Decider:
             except HistoryChangedError:
                 conversation.session.catch_up()
         raise InputError("other calls kept coming between the approval and the call; approve it again")
+
+
+def _facts_shown(call: HostCall) -> tuple[str, ...]:
+    """Returns the mark of a call's facts, which is beside the rules in the record of a request."""
+    return (f"{_FACTS}{call.facts_digest}",) if call.facts else ()
 
 
 def _is_claimed(conversation: Conversation, call: HostCall) -> bool:

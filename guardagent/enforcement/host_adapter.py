@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, Protocol
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
-from guardagent.enforcement.approval import Approval, ApprovalRequest, with_edits
+from guardagent.enforcement.approval import Approval, ApprovalRequest, edit_note, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, plain_value
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
@@ -304,6 +304,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         self.own: dict[str, Any] = {}
         self.apart: dict[str, Any] = {}
         self.unread: Mapping[str, Any] = {}
+        self._note = ""
 
     # --- how the calls of a host look
 
@@ -344,6 +345,12 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
     def failure(self, error: BaseException) -> Outcome | None:
         """Returns a call's outcome from what its tool has raised; None if the call has not ended."""
         return Outcome.of_error(error)
+
+    def tell(self, output: Any, line: str) -> Any:
+        """Returns a tool's output with a line for the model: what ran, if a reviewer has edited the call."""
+        if output is None or isinstance(output, str | bool | int | float | Mapping | list | tuple):
+            return f"{answer_text(output)}\n{line}"
+        return output
 
     # --- calls whose tools wait for a person
 
@@ -391,6 +398,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         try:
             call, judged = yield from self.guard.lifecycle.authorize(proposed, self.judge(proposed))
             args = self.own if call is proposed else (yield from self._edited(call, judged))
+            self.note_edit(proposed, call)
         except ToolDenied as denied:
             raise self.noted(denied) from None
         return call, {**args, **self.apart} if self.apart else args
@@ -404,7 +412,8 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         outcome, failure = self.outcome, self.failure
         if self.pausing:
             outcome, failure = partial(self._ended, call, outcome), partial(self._ended, call, failure)
-        return self.guard.lifecycle.execute(call, work, outcome, failure)
+        steps = self.guard.lifecycle.execute(call, work, outcome, failure)
+        return self._with_note(steps) if self._note else steps
 
     async def stream(
         self, call: HostCall, events: AsyncGenerator[Any, None], *, is_last: Callable[[Any], bool] = lambda _: False
@@ -434,7 +443,15 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         if (ended := self._ended(call, self.outcome, last)) is not None:
             await adrive(life.after(call, ended))
         if is_last(last):
-            yield last
+            yield self.tell(last, self._note) if self._note else last
+
+    def note_edit(self, proposed: HostCall, call: HostCall) -> None:
+        """Notes what ran, for the model, if it is not what the model has proposed."""
+        self._note = edit_note(proposed, call.args)
+
+    def _with_note(self, steps: Procedure[Any]) -> Procedure[Any]:
+        output = yield from steps
+        return output if isinstance(output, self.pausing) or self.target is not None else self.tell(output, self._note)
 
     # --- its parts
 

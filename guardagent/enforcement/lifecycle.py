@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.execution import Operation, Procedure, crash_denial, drive, verdict_or_denial
-from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, aask, ask, with_edits
+from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, aask, ask, shown_digest, with_edits
 from guardagent.enforcement.audit_records import TRACE, span
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, WaitState
@@ -156,16 +156,20 @@ class CallLifecycle(ABC):
         return (yield from self.apply_answer(call, approval))
 
     def apply_answer(self, call: HostCall, approval: Approval) -> Procedure[JudgedCall]:
-        """Judges a call with a reviewer's answer. Returns the verdict and the call with the reviewer's edits."""
-        approval = replace(approval, of=call.digest).validated(call.validate_edit)
+        """Judges a call with the answer of the reviewer who was shown it, and returns the call with the edits.
+
+        The answer need not name the call, but is refused if it names another one.
+        """
+        approval = replace(approval, of=call.digest if approval.of is None else approval.of)
+        approval = approval.validated(call.validate_edit)
         return (yield from self.resolve_approval(call, approval)), with_edits(call, approval)
 
     # --- approve
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
         """See `ToolGuard.request`."""
-        digest = f"{call.digest}.{self.ledger}"
-        return ApprovalRequest(call.tool, call.args, verdict, str(call.conversation), call.id, call.agent, digest)
+        digest, name = shown_digest(call, self.ledger), str(call.conversation)
+        return ApprovalRequest(call.tool, call.args, verdict, name, call.id, call.agent, digest, call.facts)
 
     def resolve(self, call: HostCall, answer: Any) -> Procedure[Verdict]:
         """See `ToolGuard.resolve`."""

@@ -75,6 +75,11 @@ class HookAnswer:
     reason: str = ""
     note: str = ""
 
+    def left_to_watch(self, why: str) -> HookAnswer:
+        """Returns the denial of a call that a person can approve in `guardagent watch`."""
+        more = f"{why} The user can approve the call with 'guardagent watch'."
+        return HookAnswer(HookDecision.DENY, f"{self.reason}\n{more}", self.note)
+
 
 @dataclass(frozen=True, slots=True)
 class HookOutput:
@@ -98,6 +103,7 @@ class HookHost(ABC):
         asks: whether its users can be asked about a call before it runs.
         settings_path: the file with the hooks, below the folder of a project or of the user.
         seconds: the host's limit for a hook, as it is installed.
+        prompt_events: the events of hooks that may answer in place of the asked user.
         caveats: in which cases the host runs a tool although its hook did not answer, for `status` and `doctor`.
     """
 
@@ -107,6 +113,7 @@ class HookHost(ABC):
     asks: ClassVar[bool]
     settings_path: ClassVar[str]
     seconds: ClassVar[int] = 30
+    prompt_events: ClassVar[tuple[str, ...]] = ()
     caveats: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
@@ -161,8 +168,7 @@ class HookHost(ABC):
     def answer_for(self, answer: HookAnswer) -> HookAnswer:
         """Returns the answer that the host can express: a host that cannot ask denies."""
         if answer.decision is HookDecision.ASK and not self.asks:
-            more = "This host cannot ask its user here. The user can approve the call with 'guardagent watch'."
-            return HookAnswer(HookDecision.DENY, f"{answer.reason}\n{more}", answer.note)
+            return answer.left_to_watch("This host cannot ask its user here.")
         return answer
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, Outcome, SqliteLedger, ToolGuard
+from guardagent.enforcement.approval import BY_HOST
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.calls import SHELL_TOOLS, judged_arguments, real_path
@@ -325,7 +326,9 @@ class HookJudge:
         if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
             return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
         self.asks.request(self._lock.host, event.session, call.tool, call.args, tuple(verdict.reasons))
-        return HookAnswer(HookDecision.ASK, verdict.feedback() or "A person has to decide on this call.")
+        question = HookAnswer(HookDecision.ASK, verdict.feedback() or "A person has to decide on this call.")
+        is_left = self._lock.ask == "watch" and self._host.asks
+        return question.left_to_watch("The operator has people asked elsewhere.") if is_left else question
 
     # --- after it has run
 
@@ -346,12 +349,13 @@ class HookJudge:
             self._ran_without_verdict(event, args, outcome)
 
     def _ran_without_verdict(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
-        """Records a call that ran although no verdict allowed it: the host's user agreed, or nobody decided."""
+        """Records a call that ran although no verdict allowed it: the host let it run, or nobody decided."""
         call = self._call(event, args)
         request = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
         is_rejected = request is not None and request.status == "rejected"
-        if self._host.asks and self._guard.has_request(call) and not is_rejected:
-            verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by="the host's user"))
+        host_decides = self._host.asks and self._lock.ask == "host" and self._guard.has_request(call)
+        if host_decides and not is_rejected:
+            verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by=BY_HOST))
             if verdict.label == 0:
                 self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)
                 return

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from guardagent._support import json_values
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger
@@ -195,6 +195,7 @@ def _observed(session: Session, event: Event) -> Verdict:
 
 VERSION = 2
 KEEP_DAYS = 30
+AskPlace = Literal["host", "watch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,7 @@ class HookLock:
         digest: the hash of the policy and all its files.
         project: the folder of the project; empty for a hook of the user.
         keep_days: for how many days after its last use a session is kept.
+        ask: who is asked about a call that needs a person: the `host` asks its user, or `watch`.
     """
 
     host: str
@@ -216,6 +218,7 @@ class HookLock:
     digest: str
     project: str = ""
     keep_days: int = KEEP_DAYS
+    ask: AskPlace = "host"
 
     @property
     def name(self) -> str:
@@ -243,16 +246,26 @@ class HookLock:
         return policies
 
     @classmethod
-    def of(cls, host: str, settings: Path, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> HookLock:
+    def of(
+        cls,
+        host: str,
+        settings: Path,
+        policy: Path,
+        project: Path | None,
+        keep_days: int = KEEP_DAYS,
+        ask: AskPlace = "host",
+    ) -> HookLock:
         """Returns the lock of a policy as it is now.
 
         Raises:
-            InputError: the policy or the number of days is invalid.
+            InputError: the policy, the number of days or the place to ask is invalid.
         """
+        if ask not in get_args(AskPlace):
+            raise InputError(f"{ask!r} cannot ask a person; expected {' or '.join(get_args(AskPlace))}")
         if keep_days < 1:
             raise InputError(f"sessions are kept for {keep_days} days; expected at least one")
         folder = "" if project is None else str(project.resolve())
-        lock = cls(host, str(settings), str(policy.resolve()), "", folder, keep_days)
+        lock = cls(host, str(settings), str(policy.resolve()), "", folder, keep_days, ask)
         return replace(lock, digest=load_policies(lock.policy).digest)
 
 
@@ -269,9 +282,11 @@ def read_lock(path: Path) -> HookLock:
     names = ("host", "settings", "policy", "digest", "project")
     is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
     days = value.get("keep_days") if is_whole else None
-    if type(days) is not int or days < 1 or not all(isinstance(value.get(name), str) for name in names):
+    ask = value.get("ask", "host") if is_whole else None
+    is_whole = type(days) is int and days > 0 and ask in get_args(AskPlace)
+    if not is_whole or not all(isinstance(value.get(name), str) for name in names):
         raise InputError(f"{path}: is not the lock of a hook; install the hook again")
-    return HookLock(**{name: value[name] for name in names}, keep_days=days)
+    return HookLock(**{name: value[name] for name in names}, keep_days=days, ask=ask)
 
 
 def read_locks(folder: Path) -> list[HookLock]:

@@ -25,7 +25,15 @@ from guardagent.errors import GuardError, InputError
 from guardagent.hooks import client
 from guardagent.hooks.calls import MARK, read_transcript, stopped_calls, transcripts_of
 from guardagent.hooks.hook_event import HOSTS, HookHost, HookKind, HookOutput
-from guardagent.hooks.hook_state import KEEP_DAYS, HookLock, delete_old_sessions, read_locks, state_folder, state_path
+from guardagent.hooks.hook_state import (
+    KEEP_DAYS,
+    AskPlace,
+    HookLock,
+    delete_old_sessions,
+    read_locks,
+    state_folder,
+    state_path,
+)
 from guardagent.packs.shell.script import require_parser
 from guardagent.policy.load import load_policies
 
@@ -40,7 +48,9 @@ def host_named(name: str) -> HookHost:
     return hook_host
 
 
-def install(name: str, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS) -> tuple[HookLock, Path | None]:
+def install(
+    name: str, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS, ask: AskPlace = "host"
+) -> tuple[HookLock, Path | None]:
     """Installs the hooks of a host; those that were there are replaced.
 
     Args:
@@ -48,6 +58,7 @@ def install(name: str, policy: Path, project: Path | None, keep_days: int = KEEP
         policy: the policy file.
         project: the folder of the project; None for all projects of the user.
         keep_days: for how many days after its last use a session is kept.
+        ask: as of `HookLock`.
 
     Returns:
         The lock, and the backup of the settings; None if there were no settings.
@@ -59,7 +70,7 @@ def install(name: str, policy: Path, project: Path | None, keep_days: int = KEEP
     host = host_named(name)
     path = host.settings_file(project)
     settings = _read(path)
-    lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days)
+    lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days, ask)
     host.remove(settings)
     locked = lock.write(state_folder())
     host.install(settings, _commands(host, lock.host, locked))
@@ -102,10 +113,12 @@ class InstalledHook:
 
     Attributes:
         problems: empty if it works.
+        warnings: the hooks of others that may answer in place of the person that the host is to ask.
     """
 
     lock: HookLock
     problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def installed() -> list[InstalledHook]:
@@ -115,7 +128,25 @@ def installed() -> list[InstalledHook]:
         InputError: the state folder cannot be used.
     """
     folder = state_folder() if state_path().exists() else state_path()
-    return [InstalledHook(lock, tuple(_problems(lock))) for lock in read_locks(folder)]
+    return [InstalledHook(lock, tuple(_problems(lock)), tuple(_answering(lock))) for lock in read_locks(folder)]
+
+
+def _answering(lock: HookLock) -> Iterator[str]:
+    """Yields the hooks of others that may answer the prompts of a host."""
+    host = host_named(lock.host)
+    files = () if lock.ask == "watch" else host.agent_files(Path(lock.project) if lock.project else None)
+    for file in files:
+        try:
+            hooks = _read(file).get("hooks")
+        except InputError as error:
+            yield f"{error}; its hooks may answer prompts"
+            continue
+        for event in host.prompt_events:
+            for command in _commands_in(hooks.get(event)) if isinstance(hooks, Mapping) else ():
+                yield (
+                    f"{file}: the hook {command!r} for {event} may answer in place of a person; with "
+                    "'hook install --ask watch' a person answers in 'guardagent watch'"
+                )
 
 
 def _problems(lock: HookLock) -> list[str]:

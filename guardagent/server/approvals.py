@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
-from guardagent.enforcement.approval import Approval
+from guardagent.enforcement.approval import Approval, names_call, shown_digest
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.wire import read_value, write_value
 from guardagent.errors import ForbiddenError, GuardError, error_text
@@ -44,7 +44,7 @@ class ApprovalRecord:
         session: the session of the call.
         policy, policy_version: the policy that asks, and the digest of its version.
         call: the call's id, tool, arguments and agent as they were proposed.
-        digest: the digest of the call; an approval is for no other one.
+        digest: of the call and its facts; an approval is for no other ones.
         rules, reasons: the rules that escalated, and what they say.
         requested_by: the id of the caller.
         user: the id of the principal on whose behalf the agent acts.
@@ -53,6 +53,7 @@ class ApprovalRecord:
         status: the last one that was stored; `at` tells the one at a time.
         args: the arguments of the last edit; None if nobody edited them.
         steps: the answers: `by`, `choice`, `reason`, `at`.
+        proposed: the digest of the call as the agent proposed it, if a reviewer's edit led to this one; else empty.
     """
 
     session: str
@@ -71,6 +72,7 @@ class ApprovalRecord:
     status: ApprovalStatus = "pending"
     args: Mapping[str, Any] | None = None
     steps: tuple[Mapping[str, Any], ...] = ()
+    proposed: str = ""
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> ApprovalRecord:
@@ -80,7 +82,8 @@ class ApprovalRecord:
     @property
     def content(self) -> dict[str, Any]:
         """Its value in a store."""
-        return asdict(self)
+        content = asdict(self)
+        return content if self.proposed else {name: value for name, value in content.items() if name != "proposed"}
 
     def at(self, now: float) -> ApprovalRecord:
         """Returns the record at a time: nothing can be approved or used after the deadline."""
@@ -187,8 +190,17 @@ class ApprovalDesk:
     ) -> None:
         self._state, self._announce, self._clock = state, announce, clock
 
-    def request(self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules) -> JSON:
+    def request(
+        self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules, proposed: str = ""
+    ) -> JSON:
         """Records a request; one for the same call that still waits, or is approved, stays as it is.
+
+        Args:
+            session: the session of the call.
+            call: the call that is shown.
+            verdict: why it needs approval.
+            rules: how it is answered.
+            proposed: as of `ApprovalRecord`.
 
         Raises:
             StateError: it cannot be stored.
@@ -199,7 +211,7 @@ class ApprovalDesk:
             session.policy,
             session.digest,
             _call(call),
-            call.digest,
+            shown_digest(call),
             tuple(verdict.rules),
             tuple(verdict.reasons),
             session.owner,
@@ -208,6 +220,7 @@ class ApprovalDesk:
             now + rules.seconds,
             rules.quorum,
             rules.four_eyes,
+            proposed=proposed,
         )
         for _ in range(_RACES):
             if self._state.get(APPROVAL, session.tenant, name) is None:
@@ -258,10 +271,14 @@ class ApprovalDesk:
 
         Raises:
             UnknownItemError: the tenant has no such approval.
-            RequestConflictError: it has another version by now, or is decided.
+            RequestConflictError: it has another version by now, or is decided, or the answer names another call.
             ForbiddenError: this approver may not decide on it.
         """
         record, current = self.read(tenant, name)
+        shown_call, _, facts = record.digest.partition(".")
+        named_call, _, other = (record.digest if answer.of is None else answer.of).partition(".")
+        if named_call != shown_call or other.partition("+")[2] not in ("", facts.partition("+")[2]):
+            raise RequestConflictError("the answer names another call, or other facts; expected the digest of this one")
         if version != current:
             record.require_open(by)
             raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
@@ -330,8 +347,26 @@ class ApprovalWatch:
 
 def approval_id(session: HostSession, call: HostCall) -> str:
     """Returns the id of the approval of a call; every server has the same one."""
-    text = json.dumps([session.tenant, session.id, session.digest, call.digest])
+    text = json.dumps([session.tenant, session.id, session.digest, shown_digest(call)])
     return f"a_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def requested_call(session: HostSession, call: HostCall, name: str, record: ApprovalRecord) -> tuple[HostCall, bool]:
+    """Returns the call that an approval is about, for the call that an agent's host repeats.
+
+    It is that call itself, or what a reviewer's edit made of it. Also returns whether the facts are those that the
+    reviewers see.
+
+    Raises:
+        UnknownItemError: the approval is for another call.
+    """
+    if record.proposed == shown_digest(call):
+        call = replace(call, args=read_value(record.call["args"], "args"))
+    if name == approval_id(session, call):
+        return call, True
+    if record.session != session.id or not names_call(record.digest, call):
+        raise UnknownItemError("this call has no such approval; an approval is for one call with its arguments")
+    return call, False
 
 
 def _call(call: HostCall) -> JSON:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guardagent import Decision, InputError
-from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard
+from guardagent import Decision, InputError, ToolDenied
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, ToolGuard, run
 from guardagent.enforcement.approval import with_edits
 from tests.enforcement.guards import done, yes
 from tests.frameworks.scenarios import APPROVED, guard_of
@@ -60,6 +61,70 @@ def test_an_edited_call_is_judged_again(host: ToolGuard) -> None:
             assert host.use(with_edits(proposed, edit))["amount"] == 50
         if decision is Decision.ESCALATE:
             assert host.resolve(with_edits(proposed, edit), yes(with_edits(proposed, edit))).label == 0
+
+
+def test_an_answer_that_names_another_call_is_refused(tmp_path: Path) -> None:
+    """Whoever gives it; one of the guard's own approver need not name the call, and may."""
+    other = call(id="2").digest
+    for of, choice, amount in (
+        (None, "approve", 500),
+        ("own", "approve", 500),
+        ("own", "reject", None),
+        ("own", "edit", 50),
+        (None, "edit", 50),
+        (other, "approve", None),
+        (other, "edit", None),
+        (other, "reject", None),
+        (f"{other}.ledger", "approve", None),
+        ("", "approve", None),
+        ("nonsense", "approve", None),
+    ):
+
+        def answers(request: ApprovalRequest, of: Any = of, choice: Any = choice) -> Approval:
+            args = {"order_id": "W1", "amount": 50} if choice == "edit" else {}
+            return Approval(choice, args, of=request.digest if of == "own" else of)
+
+        guard = guard_of(tmp_path, APPROVED, approver=answers)
+        ran: list[Any] = []
+        with suppress(ToolDenied):
+            run(guard, call(id="1"), lambda args, ran=ran: ran.append(args["amount"]))
+        assert ran == ([] if amount is None else [amount]), (of, choice)
+
+
+def test_a_rejection_of_another_call_leaves_the_request_open(host: ToolGuard) -> None:
+    host.before(proposed := call(id="1"))
+    assert host.resolve(proposed, {"choice": "reject", "of": call(id="2").digest}).label == 1
+    assert host.resolve(proposed, yes(proposed)).label == 0
+
+
+FACTS: list[Any] = [
+    {},
+    {"balance": 10},
+    {"balance": 10.5},
+    {"balance": "10"},
+    {"balance": 10, "vip": True},
+    {"b": [1, {}]},
+]
+
+
+@pytest.mark.parametrize("facts", FACTS)
+@pytest.mark.parametrize("later", FACTS)
+def test_an_approval_covers_the_facts_that_were_shown(host: ToolGuard, facts: Any, later: Any) -> None:
+    """With other facts the answer is refused with the reason, and a new request opens, which can be answered."""
+    shown, now = call(id="1", facts=facts), call(id="1", facts=later)
+    request = host.request(shown, host.before(shown))
+    assert all(f"The host knows: {name} = " in request.text() for name in facts)
+    verdict = host.resolve(now, Approval("approve", of=shown.digest))
+    if facts == later:
+        assert verdict.label == 0
+        return
+    if later:
+        assert verdict.decision is Decision.ESCALATE
+        assert "the facts are other ones" in verdict.feedback()
+    host.before(now)
+    if facts:
+        assert host.resolve(now, Approval("approve", of=request.digest)).label == 1
+    assert host.resolve(now, Approval("approve", of=host.request(now, verdict).digest)).label == 0
 
 
 def test_an_approval_covers_only_the_shown_arguments(host: ToolGuard) -> None:

@@ -214,6 +214,37 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
     assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)
 
 
+@pytest.mark.parametrize(
+    ("event", "command", "ask", "is_named"),
+    [
+        ("PermissionRequest", "allow-all", "host", True),
+        ("PermissionRequest", "allow-all", "watch", False),
+        ("PermissionRequest", None, "host", False),
+        ("Notification", "notify", "host", False),
+        ("PreToolUse", "other", "host", False),
+    ],
+)
+def test_hooks_that_may_answer_prompts_are_named(
+    claude: HookUser, event: str, command: str | None, ask: str, *, is_named: bool
+) -> None:
+    claude.command("hook", "install", "claude-code", "--policies", str(claude.policy), "--ask", ask)
+    path = claude.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    hook = {"type": "command", "command": command} if command else {"type": "http", "url": "https://x.example"}
+    settings["hooks"].setdefault(event, []).append({"matcher": "*", "hooks": [hook]})
+    path.write_text(json.dumps(settings))
+    for words in (("hook", "status"), ("doctor",)):
+        shown = claude.command(*words)
+        assert (f"the hook '{command}' for {event} may answer in place of a person" in shown) is is_named
+
+
+def test_another_place_to_ask_is_refused(claude: HookUser) -> None:
+    shown = claude.command(
+        "hook", "install", "claude-code", "--policies", str(claude.policy), "--ask", "nobody", status=2
+    )
+    assert "'nobody' cannot ask a person; expected host or watch" in shown
+
+
 def test_settings_that_cannot_be_read_are_left_alone(tmp_path: Path) -> None:
     hook_user = HookUser(tmp_path, "claude-code")
     path = hook_user.home / ".claude" / "settings.json"

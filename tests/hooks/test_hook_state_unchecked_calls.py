@@ -27,12 +27,12 @@ PUSH = {"command": "git push origin topic"}
 class Daemon:
     """A daemon in this process, for the hook of a host."""
 
-    def __init__(self, folder: Path, host: str, policy: str = POLICY, keep_days: int = 30) -> None:
+    def __init__(self, folder: Path, host: str, policy: str = POLICY, keep_days: int = 30, ask: Any = "host") -> None:
         self.host, self.project, self.folder = host, folder / "shop", state_folder()
         self.project.mkdir()
         path = folder / "policy.yaml"
         path.write_text(policy.replace("PROJECT", str(self.project)))
-        lock = HookLock.of(host.replace("-", "_"), folder / "settings.json", path, None, keep_days)
+        lock = HookLock.of(host.replace("-", "_"), folder / "settings.json", path, None, keep_days, ask)
         self.lock = lock.write(self.folder)
         self.restart()
 
@@ -85,6 +85,27 @@ def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_p
     assert (entry["tool"], entry["call_id"], entry["status"]) == (SHELLS[host], "3", "ok")
     daemon.after({"command": "pytest"}, "6")
     assert daemon.before(PUSH, "7") == "allow"
+
+
+def test_the_host_alone_is_known_to_have_let_a_call_run(tmp_path: Path) -> None:
+    """No person is recorded as the approver where a program of the host may have answered."""
+    daemon = Daemon(tmp_path, "claude-code")
+    assert daemon.before({"command": "make $X"}, "1") == "ask"
+    daemon.after({"command": "make $X"}, "1")
+    assert [entry["approver"] for entry in daemon.entries("approval")] == ["unknown: the host let it run"]
+
+
+def test_calls_are_left_to_watch(tmp_path: Path) -> None:
+    """Then the host's answer counts for nothing, and a person's does once."""
+    daemon = Daemon(tmp_path, "claude-code", ask="watch")
+    assert daemon.before({"command": "make $X"}, "1") == "deny"
+    daemon.after({"command": "make $X"}, "1")
+    assert (len(daemon.entries("unchecked")), daemon.entries("approval")) == (1, [])
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    asks.answer(asks.pending()[0].name, approves=True)
+    assert daemon.before({"command": "make $X"}, "2") == "allow"
+    assert [entry["approver"] for entry in daemon.entries("approval")] == ["guardagent watch"]
+    assert daemon.before({"command": "ls"}, "3") == "allow"
 
 
 def test_a_denied_call_that_ran_is_shown_with_its_objections(

@@ -56,7 +56,7 @@ class CustomProcess(Process):
     async def answer(self, question: Any, approval: Approval) -> Reply:
         talk, call, shown = self.requests[question]
         if (verdict := await self.guard.abefore(call)).decision is Decision.ESCALATE:
-            approval = replace(approval, of=shown)
+            approval = replace(approval, of=approval.of or shown)
             verdict = await self.guard.aresolve(call, approval)
             if not verdict.label:
                 await self.execute(with_edits(call, approval))
@@ -152,7 +152,7 @@ class CustomProcess(Process):
 
 class CustomHost:
     name = "the custom host"
-    cannot: Mapping[str, str] = {}
+    cannot: Mapping[str, str] = {"edited call is told": "cannot occur because a script reads nothing"}
 
     def __init__(self, process: type[CustomProcess] = CustomProcess) -> None:
         self._process = process

@@ -35,7 +35,7 @@ class RecordedRequest:
     """An approval request for a call.
 
     Attributes:
-        rules: the ids of the rules that escalated.
+        rules: the ids of the rules that escalated, and the mark of the facts that were shown, if there are any.
         root: the digest of the call as the agent proposed it; edits may have led to further requests.
         rejected: whether the reviewer rejected it.
     """
@@ -62,7 +62,7 @@ class Ledger(Protocol):
 
         Args:
             call: the call that is shown.
-            rules: the ids of the rules that escalated.
+            rules: as of `RecordedRequest`.
             edited: the call that the reviewer edited into this one.
 
         Raises:

@@ -12,7 +12,14 @@ from functools import partial
 from typing import Any
 
 from guardagent._support.execution import Operation, Procedure, crash_denial
-from guardagent.enforcement.approval import Approval, Approver, with_edits
+from guardagent.enforcement.approval import (
+    Approval,
+    Approver,
+    names_call,
+    saw_other_facts,
+    with_changed_facts,
+    with_edits,
+)
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
 from guardagent.enforcement.lifecycle import Arguments, CallLifecycle, JudgedCall
@@ -208,8 +215,11 @@ class RemoteLifecycle(CallLifecycle):
 
     def _resolve(self, call: HostCall, approval: Approval, deadline: float) -> RemoteResult:
         conversation = self.conversations.of(call.conversation)
-        if approval.choice != "reject" and (approval.of or "").partition(".")[0] != call.digest:
+        if (approval.choice != "reject" or approval.of is not None) and not names_call(approval.of, call):
             raise InputError(_OTHER_CALL.format(call.tool))
+        if approval.choice == "approve" and saw_other_facts(approval.of, call):
+            result = self._decide(call, deadline)
+            return replace(result, verdict=with_changed_facts(result.verdict))
         name = self._approval_of(conversation, call, deadline)
         if approval.choice == "reject":
             return self._reject(conversation, call, approval, name, deadline)
@@ -244,10 +254,20 @@ class RemoteLifecycle(CallLifecycle):
 
     def _wait_for_reviewers(self, call: HostCall, seconds: float, deadline: float) -> RemoteResult:
         conversation = self.conversations.of(call.conversation)
-        name = conversation.approvals.get(call.digest)
+        until, name, answered = time.monotonic() + seconds, conversation.approvals.get(call.digest), None
         if name is None:
             raise RemoteError("the guard's server named no approval that the call could wait for")
-        until = time.monotonic() + seconds
+        while answered != name:  # an edit may need an approval of its own
+            answered = name
+            self._wait_for_answer(name, until)
+            request = partial(self.sessions.resolve, conversation, call, name, deadline)
+            result = self._judged(conversation, call, request)
+            if result.verdict.decision is not Decision.ESCALATE:
+                break
+            name = conversation.approvals[call.digest]
+        return result
+
+    def _wait_for_answer(self, name: str, until: float) -> None:
         while (left := until - time.monotonic()) > 0:
             began = time.monotonic()
             try:
@@ -260,8 +280,6 @@ class RemoteLifecycle(CallLifecycle):
             if status != "pending":
                 break
             time.sleep(max(0.0, min(_PAUSE - (time.monotonic() - began), until - time.monotonic())))
-        request = partial(self.sessions.resolve, conversation, call, name, deadline)
-        return self._judged(conversation, call, request)
 
     # --- what the server has to learn later
 

@@ -26,9 +26,11 @@ class Host(HookHost):
         "UserPromptSubmit": HookKind.PROMPT,
         "Stop": HookKind.STOP,
     }
+    prompt_events: ClassVar[tuple[str, ...]] = ("PermissionRequest",)
     caveats: ClassVar[tuple[str, ...]] = (
         "before 2.1.295 it runs the tool if the hook cannot start or takes too long; later ones obey 'onFailure'",
         "settings of the operating system's administrator, and '--bare', can switch hooks off",
+        "a program that starts it, such as one with an SDK, may answer its prompts, but not with '--ask watch'",
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:

@@ -18,6 +18,7 @@ class Host(ClaudeCodeHost):
     title: ClassVar[str] = "Codex CLI"
     documentation: ClassVar[str] = "the hooks documentation of November 2026, Codex CLI 0.153"
     asks: ClassVar[bool] = False
+    prompt_events: ClassVar[tuple[str, ...]] = ()
     settings_path: ClassVar[str] = ".codex/hooks.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,

@@ -87,7 +87,7 @@ def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
     form, version = request.form, request.form.get("version", "")
     if not (version.isascii() and version.isdecimal() and len(version) <= 9):
         raise InputError("the form has no version; open the page again")
-    answer: dict[str, Any] = {"choice": form.get("choice", ""), "version": int(version)}
+    answer: dict[str, Any] = {"choice": form.get("choice", ""), "version": int(version), "of": form.get("of") or None}
     if answer["choice"] == "edit":
         answer["args"] = _arguments_in(form.get("args", ""))
     if form.get("reason", "").strip():

@@ -15,14 +15,15 @@ from functools import partial
 from typing import Any
 
 from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.approval import shown_digest, with_changed_facts, with_edits
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.wire.messages import CALL, OUTCOME, read_approval, read_call, read_outcome, write_verdict
-from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings
+from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings, write_value
 from guardagent.errors import GuardError, InputError, LedgerError, error_text
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller, TokenStore
-from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, approval_id, preview, shown
+from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, preview, requested_call, shown
 from guardagent.server.service import (
     ANSWER,
     RepeatedRequests,
@@ -203,6 +204,7 @@ APPROVAL_ANSWER = WireShape(
     version=WireField(int),
     args=WireField(dict, None, more={"type": "object"}),
     reason=WireField(str, ""),
+    of=WireField(str, None),
 )
 SHADOW = WireShape(text=WireField(str, None))
 REPLAY = WireShape(text=WireField(str))
@@ -312,7 +314,8 @@ class GuardService:
     def resolve(self, request: ServiceRequest) -> JSON:
         """Judges an escalated call again, with the answers of its reviewers.
 
-        While they have not answered, it stays escalated. An approval covers the call once, as the reviewers saw it.
+        While they have not answered, it stays escalated. An approval covers the call once, as the reviewers saw it. An
+        edit that needs an approval of its own opens another request, whose id this call takes, too.
 
         Raises:
             InputError: the request is invalid.
@@ -322,16 +325,23 @@ class GuardService:
         fields = RESOLVE.read(request.body)
         call = read_call(fields["call"], session.conversation, claim=request.identity())
         approval = fields["approval"]
-        if approval != approval_id(session, call):
-            raise UnknownItemError("this call has no such approval; an approval is for one call with its arguments")
         record, _ = self.approvals.read(session.tenant, approval)
+        requested, same_facts = requested_call(session, call, approval, record)
         with self.guards.with_state(session, fields["state"]):
-            verdict = guard.before(call) if record.status == "pending" else guard.resolve(call, record.answer)
-        if record.status in ("approved", "edited") and verdict.label == 0:
+            if record.status == "pending" or not same_facts:
+                verdict = guard.before(requested)
+            else:
+                verdict = guard.resolve(requested, record.answer)
+        if not same_facts:
+            verdict = with_changed_facts(verdict)
+        if record.status in ("approved", "edited") and verdict.label == 0 and same_facts:
             self.approvals.use(session.tenant, approval)
-        edits = record.args if record.status in ("edited", "used") and verdict.label == 0 else None
-        judged = self._judged(session, guard, call, verdict)
-        return judged if edits is None else {**judged, "args": edits}  # also for a repeated request
+        edited = with_edits(requested, record.answer) if same_facts else requested
+        proposed = shown_digest(call) if edited.digest != call.digest else ""
+        judged = self._judged(session, guard, edited, verdict, proposed)
+        if verdict.label or not proposed:
+            return judged
+        return {**judged, "args": write_value(edited.args, "args")}  # also for a repeated request
 
     def record(self, request: ServiceRequest) -> JSON:
         """Records the outcome of a call, once; any server may have checked it.
@@ -568,14 +578,16 @@ class GuardService:
         session = self.sessions.of_caller(request.caller, request.path["id"])
         return session, self.guards.of(session)
 
-    def _judged(self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict) -> JSON:
+    def _judged(
+        self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
+    ) -> JSON:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
         json: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
         if verdict.decision is Decision.ESCALATE:
             rules = self.policies.settings(session.policy, session.tenant).approvals
-            json["approval"] = self.approvals.request(session, call, verdict, rules)
+            json["approval"] = self.approvals.request(session, call, verdict, rules, proposed)
         return json
 
     def _counted(self, session: HostSession, verdict: Verdict) -> JSON:

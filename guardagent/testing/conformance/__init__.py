@@ -28,6 +28,8 @@ from guardagent.testing.conformance.host import (
     Shop,
     SubAgent,
     Turn,
+    as_object,
+    written,
 )
 from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, ScenarioStage
 
@@ -45,8 +47,10 @@ __all__ = [
     "Shop",
     "SubAgent",
     "Turn",
+    "as_object",
     "check",
     "matrix",
+    "written",
 ]
 
 

@@ -122,8 +122,18 @@ class Shop:
         return self.folder / name
 
 
-Call = tuple[str, Mapping[str, Any]]
-"""A tool and its arguments, as a model proposes them."""
+Call = tuple[str, Mapping[str, Any] | str]
+"""A tool and its arguments, as a model proposes them: an object, or the text that it writes where one belongs."""
+
+
+def written(args: Mapping[str, Any] | str) -> str:
+    """Returns arguments as the text of a model, for hosts that read this."""
+    return args if isinstance(args, str) else json.dumps(dict(args))
+
+
+def as_object(args: Mapping[str, Any] | str) -> dict[str, Any]:
+    """Returns arguments as an object, for hosts whose models give no text: of a text, one that no tool expects."""
+    return {"arguments": args} if isinstance(args, str) else dict(args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +253,10 @@ class Process(ABC):
     async def answer(self, question: Any, approval: Approval) -> Reply:
         """Answers a request of this or another process, and continues the run."""
         raise NotImplementedError("answer")
+
+    def model_input(self) -> str:
+        """Returns, as text, what the models of this process have read last: the results of the tools among it."""
+        raise NotImplementedError("model_input")
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
         """Changes the arguments of the waiting call in the host's storage, after the request."""

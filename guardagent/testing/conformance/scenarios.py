@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -248,6 +249,74 @@ async def edit(stage: ScenarioStage) -> None:
             question = stage.question_of(await process.run([[refund(name, 500)]]))
             await process.answer(question, Approval("edit", {"order_id": name, "amount": amount}))
     stage.paid(("A", 60))
+
+
+@scenario("edited call is told")
+async def edited_call_is_reported(stage: ScenarioStage) -> None:
+    """The model reads which arguments ran, not only those that it has proposed."""
+    async with stage.one_process(APPROVED) as process:
+        question = stage.question_of(await process.run([[refund("A", 500)]]))
+        await process.answer(question, Approval("edit", {"order_id": "A", "amount": 61}))
+        read = process.model_input()
+        stage.expect("reviewer changed this call" in read and "amount=61" in read, "what ran", read[-1000:])
+        question = stage.question_of(await process.run([[refund("B", 500)]], conversation="c2"))
+        await process.answer(question, YES)
+        read = process.model_input()
+        stage.expect("reviewer changed this call" not in read, "no word of an edit", read[-1000:])
+    stage.paid(("A", 61), ("B", 500))
+
+
+@scenario("contradicting approval")
+async def contradicting_approval(stage: ScenarioStage) -> None:
+    """An answer that names another call is refused, whoever gives it."""
+    async with stage.one_process(APPROVED) as process:
+        for name, approval in (
+            ("A", replace(YES, of="0" * 64)),
+            ("B", Approval("edit", {"order_id": "B", "amount": 50}, of="0" * 64)),
+        ):
+            question = stage.question_of(await process.run([[refund(name, 500)]], conversation=name))
+            await asyncio.gather(process.answer(question, approval), return_exceptions=True)
+        await approved(process, await process.run([[refund("C", 500)]], conversation="c3"))
+    stage.paid(("C", 500))
+
+
+MALFORMED: tuple[Any, ...] = (
+    '{"order_id": "A", "amount": 500',
+    '{"order_id": "A", "amount": ',
+    '{"order_id": "A',
+    "{",
+    "}",
+    '{"order_id": "A", "amount": 500,}',
+    "{'order_id': 'A', 'amount': 500}",
+    '{order_id: "A", amount: 500}',
+    '[{"order_id": "A", "amount": 500}]',
+    '"A, 500"',
+    "500",
+    "null",
+    '{"order_id": "A", "amount": NaN}',
+    '{"order_id": "A", "amount": 500} and more',
+    '```json\n{"order_id": "A", "amount": 500}\n```',
+    "refund A, please",
+    {},
+    {"amount": 500},
+    {"order_id": ["A"], "amount": {"value": 500}},
+    {"order_id": None, "amount": None},
+)
+"""Arguments of a refund that no model means: cut, not JSON, no object, or of other types."""
+
+
+@scenario("malformed arguments")
+async def malformed_arguments(stage: ScenarioStage) -> None:
+    """A call with malformed arguments does not run, and never waits for an answer that nobody can give."""
+    async with stage.one_process(APPROVED) as process:
+        for at, args in enumerate(MALFORMED):
+            work = process.run([[("refund", args)]], conversation=f"m{at}")
+            reply = (await asyncio.gather(work, return_exceptions=True))[0]  # some hosts end the run themselves
+            if isinstance(reply, Reply):  # some repair the text, so that a person can be asked about what they read
+                await approved(process, reply, Approval("reject"))
+        stage.paid()
+        await approved(process, await process.run([[refund("B", 500)], [refund("C")]]))
+    stage.paid(("B", 500), ("C", 50))
 
 
 @scenario("another call than was shown")

@@ -11,6 +11,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
+from guardagent.testing.conformance import as_object
+
 Turn = str | Sequence[tuple[str, Any]]
 
 
@@ -37,7 +39,9 @@ class ScriptedLlm(BaseLlm):
                 yield LlmResponse(content=_content([types.Part(text=f"{word} ")]), partial=True)
             parts = [types.Part(text=turn)]
         else:
-            parts = [types.Part(function_call=types.FunctionCall(name=name, args=args)) for name, args in turn]
+            parts = [
+                types.Part(function_call=types.FunctionCall(name=name, args=as_object(args))) for name, args in turn
+            ]
         yield LlmResponse(content=_content(parts), partial=False)
 
 

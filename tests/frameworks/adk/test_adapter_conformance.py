@@ -107,8 +107,11 @@ class AdkProcess(Process):
             event = Event(author="first", content=types.Content(role=role, parts=[part]))
             await self.sessions.append_event(await self._session(name), event)
 
+    def model_input(self) -> str:
+        return str(self.team.model.read[-1])
+
     async def _go_on(self, team: Any, name: str, message: Any, *, stream: bool = False) -> Reply:
-        runner, shown = self._runner(team), ""
+        self.team, runner, shown = team, self._runner(team), ""
         config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
         try:
             waiting: list[Any] = []

@@ -28,6 +28,7 @@ from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
 from ag2.tools.tool import Tool
 
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded
+from guardagent.frameworks.ag2.adapter.calls import chat
 from guardagent.testing.conformance import (
     Call,
     Desk,
@@ -74,6 +75,9 @@ class Ag2Process(DeskProcess):
         self.operator.kept[name] = list(await events.history.get_events())
         return Reply("\n".join([*shown, str(reply.body)]))
 
+    def model_input(self) -> str:
+        return str(chat(self.model.read[-1]))
+
     def _agent(self, name: str, script: Script) -> Any:
         turns: list[Any] = []
         tools: list[Any] = [self._tool(tool) for tool in self.operator.tools]
@@ -85,7 +89,8 @@ class Ag2Process(DeskProcess):
                 turns.append([(tools[-1].name, objective)])
             else:
                 turns.append(turn)
-        return Agent(name, config=ScriptedConfig(turns), tools=[*tools, self.server], hitl_hook=_ask)
+        self.model = ScriptedConfig(turns)
+        return Agent(name, config=self.model, tools=[*tools, self.server], hitl_hook=_ask)
 
     def _tool(self, name: str) -> Any:
         function = self.operator.shop.tool(name)
@@ -116,7 +121,8 @@ class Ag2Process(DeskProcess):
 async def _ask(event: Any) -> str:
     """The hook of the host: a person, who answers with JSON."""
     answer = await Desk.ask(event)
-    return json.dumps({"choice": answer.choice, **({"args": thaw(answer.args)} if answer.choice == "edit" else {})})
+    args = {"args": thaw(answer.args)} if answer.choice == "edit" else {}
+    return json.dumps({"choice": answer.choice, **args, **({"of": answer.of} if answer.of else {})})
 
 
 class ServedTool(Tool):

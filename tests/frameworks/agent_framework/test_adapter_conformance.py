@@ -84,7 +84,9 @@ class AgentFrameworkProcess(Process):
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         session = AgentSession.from_dict(json.loads(self.operator.kept[question.key]))
-        named = replace(approval, of=question.request.additional_properties["guardagent_request"]["digest"])
+        named = replace(
+            approval, of=approval.of or question.request.additional_properties["guardagent_request"]["digest"]
+        )
         messages = [Message(role="user", contents=[answer(question.request, named)])]
         return await self._go_on(self._agent(question.team), question.team, session, messages)
 
@@ -98,10 +100,13 @@ class AgentFrameworkProcess(Process):
     async def add(self, tool: str) -> None:
         self.server.names.append(tool)
 
+    def model_input(self) -> str:
+        return str([message.to_dict() for message in self.team.model.read[-1]])
+
     async def _go_on(
         self, agent: Any, team: Any, session: AgentSession, messages: list[Message], *, stream: bool = False
     ) -> Reply:
-        shown = ""
+        self.team, shown = team, ""
         try:
             running = agent.run(messages, session=session, stream=stream)
             if stream:

@@ -67,6 +67,7 @@ class AutoGenProcess(DeskProcess):
         self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False
     ) -> Reply:
         models = self._models(script)
+        self.model = models.own
         shown_before = [message for call, output in history for message in _shown(call, output)]
         agent = self._agent("first", models, shown_before, stream=stream)
         runner = guarded(self._team(agent, models, stream=stream), self.guard)
@@ -83,6 +84,9 @@ class AutoGenProcess(DeskProcess):
         except TeamHalted:
             return Reply(shown)
         return await self._kept(name, runner, shown)
+
+    def model_input(self) -> str:
+        return str(self.model.read[-1])
 
     async def _kept(self, name: str, runner: Any, shown: str) -> Reply:
         """Stores the state of an agent, as a web service does."""

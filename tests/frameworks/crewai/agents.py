@@ -18,6 +18,8 @@ os.environ.setdefault("CREWAI_STORAGE_DIR", tempfile.mkdtemp(prefix="crewai-")) 
 from crewai import Agent, BaseLLM, Crew, Task
 from pydantic import Field, PrivateAttr
 
+from guardagent.testing.conformance import written
+
 Kind = Literal["native", "text"]
 Calls = Iterable[tuple[str, Any]]
 _ids = itertools.count(1)
@@ -56,10 +58,9 @@ class ScriptedLLM(BaseLLM):
             return turn if self.kind == "native" else f"Thought: I now know it\nFinal Answer: {turn}"
         if self.kind == "text":
             name, args = next(iter(turn))
-            return f"Thought: I act\nAction: {name}\nAction Input: {json.dumps(args)}"
+            return f"Thought: I act\nAction: {name}\nAction Input: {written(args)}"
         return [
-            {"id": f"call_{next(_ids)}", "function": {"name": name, "arguments": json.dumps(args)}}
-            for name, args in turn
+            {"id": f"call_{next(_ids)}", "function": {"name": name, "arguments": written(args)}} for name, args in turn
         ]
 
     def last_text(self, at: int) -> str:

@@ -65,6 +65,9 @@ class CrewProcess(DeskProcess):
         """Asks at the desk of the run, from the thread of its agent."""
         return asyncio.run_coroutine_threadsafe(Desk.ask(request), self._loop).result()
 
+    def model_input(self) -> str:
+        return self.llm.last_text(-1)
+
     # --- runs
 
     def _talk(self, script: Script, name: str, history: Sequence[tuple[Call, str]], *, stream: bool) -> Reply:
@@ -120,7 +123,8 @@ class CrewProcess(DeskProcess):
                 turns.append([(name, {"task": "please"})])
             else:
                 turns.append([(self._name(tool), args) for tool, args in turn] if not isinstance(turn, str) else turn)
-        return agent_of(ScriptedLLM.of(self.kind, turns), tools, mcps=self._servers() or None, **options)
+        self.llm = ScriptedLLM.of(self.kind, turns)
+        return agent_of(self.llm, tools, mcps=self._servers() or None, **options)
 
     def _name(self, tool: str) -> str:
         return tool

@@ -31,6 +31,7 @@ from guardagent.testing.conformance import (
     Script,
     SubAgent,
     Turn,
+    as_object,
 )
 from tests.frameworks.conforms import ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.langgraph.agents import Scripted, thread, user
@@ -78,7 +79,7 @@ class LangGraphProcess(Process):
         """Sends the first answer to the thread, and later ones to the checkpoint of the request."""
         config = question.checkpoint if question.answered else thread(question.conversation)
         question.answered = True
-        resumed = {"choice": approval.choice, "of": question.shown.get("digest")}
+        resumed = {"choice": approval.choice, "of": approval.of or question.shown.get("digest")}
         resumed |= {"args": dict(approval.args)} if approval.choice == "edit" else {}
         return await self._invoke(Command(resume=resumed), question.conversation, config)
 
@@ -90,6 +91,9 @@ class LangGraphProcess(Process):
 
     async def add(self, tool: str) -> None:
         self.tools.append(tool)
+
+    def model_input(self) -> str:
+        return str(self.model.read[-1])
 
     async def _invoke(
         self, arguments: Any, conversation: str, config: Any, *, stream: bool = False, team: Any = None
@@ -141,10 +145,11 @@ class LangGraphProcess(Process):
             return str(final_state["messages"][-1].content)
 
         tools = [*map(self._tool, self.tools), StructuredTool.from_function(coroutine=delegate), transfer]
+        self.model = Scripted(messages=turns())
         retries = self.operator.retries
         retry = [ToolRetryMiddleware(max_retries=retries, initial_delay=0.0)] if retries else []
         middleware = [*retry, GuardMiddleware(self.guard)]
-        return create_agent(Scripted(messages=turns()), tools, middleware=middleware, **options)
+        return create_agent(self.model, tools, middleware=middleware, **options)
 
     def _tool(self, name: str) -> Any:
         function = self.operator.shop.tool(name)
@@ -164,9 +169,8 @@ def _message(turn: Turn) -> AIMessage:
     calls: Any = turn
     if isinstance(turn, SubAgent | HandOff):
         calls = [("delegate" if isinstance(turn, SubAgent) else "transfer", {})]
-    return AIMessage(
-        "", tool_calls=[{"name": name, "args": dict(args), "id": f"c{next(_ids)}"} for name, args in calls]
-    )
+    read: list[Any] = [{"name": name, "args": as_object(args), "id": f"c{next(_ids)}"} for name, args in calls]
+    return AIMessage("", tool_calls=read)
 
 
 HOSTS = {"agent": ProcessHost("LangChain, LangGraph", CANNOT["LangChain, LangGraph"], LangGraphProcess)}

@@ -7,6 +7,7 @@ from tests.testing.reasons import APPROVED_WITHIN_CALL, NO_SERVER_NAME
 CANNOT = {
     "LiteLLM proxy": {
         "another call than was shown": APPROVED_WITHIN_CALL,
+        "edited call is told": "cannot occur because the client gets the edited call as the model's own",
         "late tools of a server": NO_SERVER_NAME,
         "sub-agent under another id": (
             "cannot be closed because the proxy knows a run only by the id that its client sends; send the same id for "

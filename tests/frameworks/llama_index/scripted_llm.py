@@ -11,6 +11,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from pydantic import PrivateAttr
 
+from guardagent.testing.conformance import as_object
+
 _ids = itertools.count(1)
 Turn = str | Sequence[tuple[str, Any]]
 
@@ -54,7 +56,10 @@ class ScriptedLLM(FunctionCallingLLM):
         turn = next(self._turns, "done")
         if isinstance(turn, str):
             return ChatResponse(message=ChatMessage(role="assistant", content=turn))
-        calls = [ToolSelection(tool_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=args) for name, args in turn]
+        calls = [
+            ToolSelection(tool_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=as_object(args))
+            for name, args in turn
+        ]
         return ChatResponse(message=ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": calls}))
 
     def _prepare_chat_with_tools(self, *args: Any, **kwargs: Any) -> dict[str, Any]:

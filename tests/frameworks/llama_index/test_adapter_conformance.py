@@ -76,7 +76,7 @@ class LlamaProcess(Process):
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         agent = await self._agent(question.team)
         ctx = Context.from_dict(agent, json.loads(self.operator.kept[question.key]))
-        shown = replace(approval, of=question.event.digest)
+        shown = replace(approval, of=approval.of or question.event.digest)
         return await self._go_on(agent, question.team, question.conversation, decision=(question.event, shown), ctx=ctx)
 
     async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
@@ -89,10 +89,13 @@ class LlamaProcess(Process):
     async def add(self, tool: str) -> None:
         self.server.tools.append(tool)
 
+    def model_input(self) -> str:
+        return str(self.team.model.read[-1])
+
     async def _go_on(
         self, agent: Any, team: Any, name: str, *, stream: bool = False, decision: Any = None, **options: Any
     ) -> Reply:
-        shown, answered = "", False
+        self.team, shown, answered = team, "", False
         with conversation(name):
             handler = agent.run(**options)
         if decision is not None:

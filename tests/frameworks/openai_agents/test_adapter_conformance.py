@@ -35,6 +35,7 @@ from guardagent.testing.conformance import (
     Script,
     Shop,
     SubAgent,
+    written,
 )
 from tests.frameworks.conforms import ProcessHost, Team, conformance_test, server_conformance_test, team_of
 from tests.frameworks.openai_agents.declarations import CANNOT
@@ -79,7 +80,7 @@ class OpenAIProcess(Process):
         agent = self._agent(question.team)
         context = RunContextWrapper({"conversation_id": question.conversation})
         state = await RunState.from_string(agent, self.states[question.key], context_override=context)
-        answer(state, state.get_interruptions()[0], replace(approval, of=question.shown))
+        answer(state, state.get_interruptions()[0], replace(approval, of=approval.of or question.shown))
         return await self._go_on(state, question.conversation, question.team)
 
     async def swap(self, question: WaitingRun, args: Mapping[str, Any]) -> None:
@@ -91,6 +92,9 @@ class OpenAIProcess(Process):
 
     async def add(self, tool: str) -> None:
         self.server.tools.append(tool)
+
+    def model_input(self) -> str:
+        return self.read
 
     async def _go_on(self, reply: Any, conversation: str, team: Any, *, stream: bool = False) -> Reply:
         agent, shown = self._agent(team), ""
@@ -104,6 +108,7 @@ class OpenAIProcess(Process):
             result = await GuardedRunner.run(agent, reply, **options)
         except (OutputGuardrailTripwireTriggered, RunHalted):
             return Reply(shown)
+        self.read = str([item.output for item in result.new_items if item.type == "tool_call_output_item"])
         if not result.interruptions:
             return Reply(str(result.final_output))
         key = f"state {next(_ids)}"
@@ -177,7 +182,7 @@ def _model(turns: list[Any]) -> Any:
 def _spoken(turn: Any) -> list[Any]:
     if isinstance(turn, str):
         return [assistant_message(turn)]
-    return [function_call(name, json.dumps(args), call_id=f"call_{next(_ids)}") for name, args in turn]
+    return [function_call(name, written(args), call_id=f"call_{next(_ids)}") for name, args in turn]
 
 
 def _escaped(text: str) -> str:

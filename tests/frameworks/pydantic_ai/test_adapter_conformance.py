@@ -70,7 +70,9 @@ class PydanticProcess(Process):
 
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         decisions = {
-            call.tool_call_id: replace(approval, of=question.requests.metadata[call.tool_call_id]["approval"]["digest"])
+            call.tool_call_id: approval
+            if approval.of
+            else replace(approval, of=question.requests.metadata[call.tool_call_id]["approval"]["digest"])
             for call in question.requests.approvals
         }
         return await self._go_on(
@@ -89,8 +91,11 @@ class PydanticProcess(Process):
         assert self.server is not None
         self.server.add_tool(self.operator.shop.tool(tool), name=tool)
 
+    def model_input(self) -> str:
+        return str(self.team.model.read[-1])
+
     async def _go_on(self, team: Any, name: str, *, stream: bool = False, **options: Any) -> Reply:
-        agent = self._agent(team)
+        self.team, agent = team, self._agent(team)
         try:
             if stream and self._stream == "events":
                 return await self._events(agent, name, options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from guardagent.testing.conformance import (
     Script,
     SubAgent,
     Turn,
+    written,
 )
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.python.declarations import CANNOT
@@ -34,11 +34,15 @@ class PythonProcess(DeskProcess):
     ) -> Reply:
         return await self._talk(iter(script), _messages(history), name)
 
+    def model_input(self) -> str:
+        return str(self.read)
+
     async def _talk(self, script: Iterator[Turn], messages: list[Any], conversation: str | None) -> Reply:
         sub_agents: list[SubAgent] = []
         handed: list[HandOff] = []
 
         async def model(messages: list[Any]) -> dict[str, Any]:
+            self.read = list(messages)
             turn = next(script, "done")
             if isinstance(turn, HandOff):
                 handed.append(turn)
@@ -73,7 +77,7 @@ def _message(turn: str | Sequence[Call]) -> dict[str, Any]:
     if isinstance(turn, str):
         return {"role": "assistant", "content": turn}
     calls = [
-        {"id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        {"id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": written(args)}}
         for name, args in turn
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}

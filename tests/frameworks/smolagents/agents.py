@@ -17,6 +17,8 @@ from smolagents.models import (
     MessageRole,
 )
 
+from guardagent.testing.conformance import as_object
+
 Kind = Literal["calls", "code"]
 Calls = Iterable[tuple[str, Any]]
 _ids = itertools.count(1)
@@ -63,7 +65,7 @@ def spoken(kind: Kind, turn: str | Calls) -> ChatMessage:
 
 def _code(name: str, args: Mapping[str, Any]) -> str:
     """Returns the code of a call; its error is printed, so that the next call is made, too."""
-    return f"try:\n    print({name}(**{dict(args)!r}))\nexcept Exception as error:\n    print(error)"
+    return f"try:\n    print({name}(**{as_object(args)!r}))\nexcept Exception as error:\n    print(error)"
 
 
 def _call(name: str, args: Any) -> ChatMessageToolCall:

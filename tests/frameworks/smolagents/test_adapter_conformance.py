@@ -25,6 +25,7 @@ from guardagent.testing.conformance import (
     Script,
     Shop,
     SubAgent,
+    as_object,
 )
 from tests.docs.host_page import REFUNDS
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test
@@ -48,6 +49,9 @@ class SmolagentsProcess(DeskProcess):
     def _ask(self, request: Any) -> Approval:
         """Asks at the desk of the run, from the thread of its agent."""
         return asyncio.run_coroutine_threadsafe(Desk.ask(request), self._loop).result()
+
+    def model_input(self) -> str:
+        return str(self.model.read[-1])
 
     def _talk(self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool) -> Reply:
         agent, shown = self._agent(script, stream=stream), ""
@@ -76,13 +80,14 @@ class SmolagentsProcess(DeskProcess):
             tools += [] if turn.where == "task" else [_delegate(turn, inner, name)]
             turns.append([(name, {"task": "please"})])
         model = ScriptedModel(self.kind, turns)
+        self.model = model
         agent = agent_of(self.kind, tools, model, managed_agents=managed, stream_outputs=stream, **options)
         return guarded(agent, self.guard)
 
     def _spoken(self, turn: Any) -> Any:
         if self.kind == "code" and not isinstance(turn, str) and turn[0][0] in self.operator.direct:
             name, args = turn[0]
-            return f"<code>\nfinal_answer({name}(**{dict(args)!r}))\n</code>"
+            return f"<code>\nfinal_answer({name}(**{as_object(args)!r}))\n</code>"
         return turn
 
 

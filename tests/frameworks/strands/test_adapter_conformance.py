@@ -78,7 +78,8 @@ class StrandsProcess(Process):
     async def answer(self, question: WaitingRun, approval: Approval) -> Reply:
         agent = self._agent(question.team)
         agent.load_snapshot(Snapshot.from_dict(json.loads(self.operator.kept[question.key])))
-        decision = {"choice": approval.choice, "args": thaw(approval.args)} if approval.choice == "edit" else True
+        edited = {"args": thaw(approval.args)} if approval.choice == "edit" else {}
+        decision = {"choice": approval.choice, **edited, "of": approval.of} if edited or approval.of else True
         response = {"interruptResponse": {"interruptId": question.interrupt.id, "response": decision}}
         return await self._go_on(agent, question.team, question.conversation, [response])
 
@@ -91,8 +92,11 @@ class StrandsProcess(Process):
     async def add(self, tool: str) -> None:
         self.server.tools.append(tool)
 
+    def model_input(self) -> str:
+        return str(self.team.model.read[-1])
+
     async def _go_on(self, agent: Any, team: Any, name: str, prompt: Any, *, stream: bool = False) -> Reply:
-        shown, result = "", cast(Any, None)
+        self.team, shown, result = team, "", cast(Any, None)
         with conversation(name):
             events = agent.stream_async(prompt)
             try:

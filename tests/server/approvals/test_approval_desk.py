@@ -34,8 +34,9 @@ class Desk:
     def new(self) -> LocalServer:
         return LocalServer(self.folder, self.tokens, self.settings)
 
-    def requested(self) -> Any:
-        post = self.agent.post(f"/v1/sessions/{self.session}/check", {"call": LARGE}, idempotency_key="k1")
+    def requested(self, facts: Any = None) -> Any:
+        call = {**LARGE, "facts": facts} if facts else LARGE
+        post = self.agent.post(f"/v1/sessions/{self.session}/check", {"call": call}, idempotency_key="k1")
         assert (post["verdict"]["decision"], post["in_flight"]) == ("escalate", False)
         return post["approval"]
 
@@ -43,8 +44,10 @@ class Desk:
         body = {"choice": choice, "version": approval["version"], **more}
         return self.server.client(who).post(f"/v1/approvals/{approval['id']}/answer", body, status)
 
-    def resolved(self, approval: Any, client: ServerClient | None = None, status: int = 200, key: str = "r") -> Any:
-        body = {"call": LARGE, "approval": approval["id"]}
+    def resolved(
+        self, approval: Any, client: ServerClient | None = None, status: int = 200, key: str = "r", facts: Any = None
+    ) -> Any:
+        body = {"call": {**LARGE, "facts": facts} if facts else LARGE, "approval": approval["id"]}
         path = f"/v1/sessions/{self.session}/resolve"
         return (client or self.agent).post(path, body, status, idempotency_key=key)
 
@@ -95,6 +98,68 @@ def test_an_edit_that_breaks_a_rule_does_not_run(tmp_path: Path) -> None:
     desk.answer(approval, "edit", args={"order": "W1", "amount": 5000})
     resolved = desk.resolved(approval)
     assert (resolved["verdict"]["label"], resolved["in_flight"]) == (1, False)
+
+
+def test_an_edit_that_needs_approval_opens_a_request_of_its_own(tmp_path: Path) -> None:
+    """The agent's host goes on with the call that it proposed, and gets the arguments that may run."""
+    desk = Desk(tmp_path)
+    approval = desk.requested()
+    for amount in (400, 300):
+        desk.answer(approval, "edit", args={"order": "W1", "amount": amount})
+        resolved = desk.resolved(approval, key=f"r{amount}")
+        assert (resolved["verdict"]["decision"], resolved["in_flight"]) == ("escalate", False)
+        assert resolved["approval"]["call"]["args"] == {"order": "W1", "amount": amount}
+        assert resolved["approval"]["id"] != approval["id"]
+        assert desk.resolved(approval, key=f"again{amount}")["approval"]["id"] == resolved["approval"]["id"]
+        approval = resolved["approval"]
+        assert desk.resolved(approval, key=f"early{amount}")["verdict"]["decision"] == "escalate"
+    desk.answer(approval, "approve")
+    resolved = desk.resolved(approval, desk.new().client())
+    assert (resolved["verdict"]["label"], resolved["args"]) == (0, {"order": "W1", "amount": 300})
+    assert desk.resolved(approval)["args"] == {"order": "W1", "amount": 300}
+    desk.agent.record(desk.session, "c2")
+    assert desk.resolved(approval, key="twice")["verdict"]["label"] == 1
+    desk.resolved({"id": "a_none"}, status=404)
+
+
+@pytest.mark.parametrize(
+    ("choice", "of", "status"),
+    [
+        ("approve", None, 200),
+        ("approve", "own", 200),
+        ("reject", "own", 200),
+        ("edit", "own", 200),
+        ("approve", "call", 200),
+        ("approve", "other", 409),
+        ("reject", "other", 409),
+        ("edit", "other", 409),
+        ("approve", "", 409),
+        ("approve", "other facts", 409),
+    ],
+)
+def test_an_answer_that_names_another_call_is_refused(tmp_path: Path, choice: str, of: Any, status: int) -> None:
+    desk = Desk(tmp_path)
+    approval = desk.requested({"balance": 3})
+    call = approval["digest"].partition(".")[0]
+    names = {"own": approval["digest"], "call": call, "other": "0" * 64, "other facts": f"{call}.+{'0' * 64}"}
+    args = {"args": {"order": "W1", "amount": 50}} if choice == "edit" else {}
+    answered = desk.answer(approval, choice, status, of=names.get(of, of), **args)
+    assert status == 200 or "names another call, or other facts" in answered["error"]["message"]
+
+
+@pytest.mark.parametrize("later", [{}, {"balance": -1}, {"balance": 3.5}, {"balance": 3, "vip": True}])
+def test_an_answer_is_for_the_facts_that_were_shown(tmp_path: Path, later: Any) -> None:
+    """With other facts a new request opens, and the old answer stays one for the old facts."""
+    desk = Desk(tmp_path)
+    approval = desk.requested({"balance": 3})
+    desk.answer(approval, "approve")
+    for key in ("one", "two"):
+        resolved = desk.resolved(approval, key=key, facts=later)
+        assert (resolved["verdict"]["decision"], resolved["in_flight"]) == ("escalate", False)
+        assert "other ones than a reviewer saw" in resolved["verdict"]["reasons"][-1]
+        assert (resolved["approval"]["status"], resolved["approval"]["call"].get("facts", {})) == ("pending", later)
+    desk.answer(resolved["approval"], "approve")
+    assert desk.resolved(resolved["approval"], facts=later)["verdict"]["label"] == 0
 
 
 def test_a_late_approval_denies(tmp_path: Path) -> None:

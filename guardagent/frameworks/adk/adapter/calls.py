@@ -16,7 +16,7 @@ from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_value
-from guardagent.enforcement.host_adapter import HANDOFF, ToolInvocation, explained
+from guardagent.enforcement.host_adapter import HANDOFF, ToolInvocation, explained, plain_or_text
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -326,6 +326,13 @@ class AdkInvocation(ToolInvocation[AdkScope]):
             return Outcome()
         self._streams = inspect.isasyncgen(output)
         return None if self._streams else outcome_of(output)
+
+    def tell(self, output: Any, line: str) -> Any:
+        if self._streams:
+            return output
+        return (
+            {**output, "reviewer": line} if isinstance(output, Mapping) else super().tell(plain_or_text(output), line)
+        )
 
     def failure(self, error: BaseException) -> Outcome:
         """Returns the outcome: a tool that runs elsewhere may have done its work before its connection broke."""

@@ -278,6 +278,13 @@ class Ag2Invocation(ToolInvocation[Ag2Scope]):
     def inside(self, call: HostCall) -> Ag2Scope:
         return Ag2Scope(call.conversation, self.around.run, call)
 
+    def tell(self, output: Any, line: str) -> Any:
+        result = getattr(output, "result", output)
+        if not isinstance(result, ToolResult):
+            return super().tell(plain_or_text(output), line)
+        result.parts = [*result.parts, TextInput(line)]
+        return output
+
     def outcome(self, output: Any) -> Outcome:
         return outcome_of(output)
 

@@ -16,7 +16,7 @@ from claude_agent_sdk import HookMatcher, PermissionResultAllow, PermissionResul
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import Approval, HostCall
-from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.approval import BY_HOST, with_edits
 from guardagent.enforcement.lifecycle import MAX_REQUESTS
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
@@ -270,8 +270,8 @@ def _approval(result: Any, call: HostCall) -> Approval:
         return Approval("reject", reason=str(getattr(result, "message", "")))
     changed: Mapping[str, Any] | None = result.updated_input
     if changed is None or same(call.args, changed):
-        return Approval("approve", of=call.digest)
-    return Approval("edit", changed, of=call.digest)
+        return Approval("approve", by=BY_HOST, of=call.digest)
+    return Approval("edit", changed, by=BY_HOST, of=call.digest)
 
 
 def _denied(verdict: Verdict, *, interrupt: bool = False) -> Any:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, get_type_hints
 
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
+from langchain_core.messages import ToolMessage
 from langgraph.errors import GraphInterrupt, ParentCommand
 
 from guardagent._support.arguments import bind_to_signature
@@ -462,6 +463,15 @@ class GraphInvocation(ToolInvocation[HostScope]):
     def outcome(self, output: Any) -> Outcome:
         with_artifact = self._shape.tool.response_format == "content_and_artifact"
         return outcome_of(output, self._proposal.id, with_artifact=with_artifact)
+
+    def tell(self, output: Any, line: str) -> Any:
+        if isinstance(output, tuple) and self._shape.tool.response_format == "content_and_artifact":
+            return (self.tell(output[0], line), *output[1:])
+        if isinstance(output, ToolMessage):
+            return output.model_copy(update={"content": self.tell(output.content, line)})
+        if isinstance(output, list) and output and all(isinstance(part, dict) and "type" in part for part in output):
+            return [*output, {"type": "text", "text": line}]
+        return super().tell(output, line)
 
     def failure(self, error: BaseException) -> Outcome:
         if isinstance(error, ParentCommand):  # it has ended, in favour of another agent

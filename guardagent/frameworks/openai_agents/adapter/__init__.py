@@ -34,7 +34,7 @@ from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.host_adapter import UNREAD
 from guardagent.enforcement.names import declared
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval, answer, body_of, request
+from guardagent.frameworks.openai_agents.adapter.approvals import NeedsApproval, answer, body_of, refuse_unread, request
 from guardagent.frameworks.openai_agents.adapter.calls import (
     AnswerGuardrail,
     Invoker,
@@ -117,6 +117,7 @@ class ProposalHooks(AgentHooks[Any]):
         calls = [getattr(output_item, "call_id", None) for output_item in response.output]
         self._adapter.propose(context, [call for call in calls if isinstance(call, str)])
         self._adapter.run_of(context).texts = texts_of(response.output)
+        await refuse_unread(self._adapter, agent, context, response.output)
         await self._before.on_llm_end(context, agent, response)
 
 
@@ -262,6 +263,7 @@ def _guarded_tool(adapter: OpenAIAdapter, tool: FunctionTool, name: str) -> Func
     created.on_invoke_tool = Invoker(adapter, tool, body)
     if adapter.may_ask or tool.needs_approval:
         created.needs_approval = NeedsApproval(adapter, tool, body)
+        adapter.asking.add(name)
     if tool.output_json_schema is not None:
         created.tool_output_guardrails = [SKIP_OUTPUT_SCHEMA, *(tool.tool_output_guardrails or ())]
     adapter.listed.add(

@@ -10,7 +10,7 @@ import copy
 import inspect
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
@@ -26,7 +26,7 @@ from guardagent.enforcement.calls import HostCall, opaque_type, plain_value
 from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.enforcement.tool_arguments import takes_any_name
 from guardagent.errors import InputError
-from guardagent.frameworks.openai_agents.adapter.runs import OpenAIAdapter
+from guardagent.frameworks.openai_agents.adapter.runs import OpenAIAdapter, denial_text
 from guardagent.types import Decision, FrozenMapping, Verdict, freeze, thaw
 
 # --- implementations of tools
@@ -230,6 +230,32 @@ class NeedsApproval:
             return True  # as the SDK has it: what validation changed is for a person
         needed = asks(context, params, call_id)
         return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+async def refuse_unread(adapter: OpenAIAdapter, agent: Any, context: Any, calls: Iterable[Any]) -> None:
+    """Refuses proposed calls with unreadable arguments, about which the SDK would ask a person.
+
+    Args:
+        adapter: has the guard, and the names of these tools.
+        agent: the agent whose model proposes them.
+        context: the SDK's context of the run.
+        calls: the items of the model's response.
+    """
+    for call in calls:
+        name, namespace = getattr(call, "name", None), getattr(call, "namespace", None)
+        qualified = f"{namespace}.{name}" if namespace else name
+        if getattr(call, "type", None) != "function_call" or qualified not in adapter.asking:
+            continue
+        if not (call.arguments or "").strip():
+            call.arguments = "{}"  # as the tool reads it
+        try:
+            read_object(call.arguments, name)
+        except InputError as error:
+            conversation = adapter.conversation_of(context)
+            options = {**adapter.call_options(context, conversation), "id": call.call_id, "agent": agent.name}
+            verdict = await adapter.guard.arefuse(HostCall(qualified, {}, conversation, **options), str(error))
+            item = ToolApprovalItem(agent=agent, raw_item=call, tool_name=name, tool_namespace=namespace)
+            context.reject_tool(item, rejection_message=denial_text(qualified, verdict))
 
 
 def host_approval(context: Any, tool: FunctionTool) -> Literal["once", "always"] | None:

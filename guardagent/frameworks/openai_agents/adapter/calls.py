@@ -23,6 +23,9 @@ from agents import (
     Handoff,
     MCPToolCancellationError,
     OutputGuardrail,
+    ToolOutputFileContent,
+    ToolOutputImage,
+    ToolOutputText,
     UserError,
     handoff,
 )
@@ -32,7 +35,7 @@ from mcp.shared import exceptions
 from pydantic_core import to_jsonable_python
 
 from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement.approval import Approval, with_edits
+from guardagent.enforcement.approval import BY_HOST, Approval, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_value
 from guardagent.enforcement.host_adapter import HANDOFF, ToolInvocation, explained, last_user_text
 from guardagent.enforcement.host_runs import awaited
@@ -119,6 +122,7 @@ def observe(server: Any) -> None:
 
 _STANDING_APPROVAL = "this call needs its own human approval; a standing approval of the tool does not cover it"
 
+_PARTS = (ToolOutputText, ToolOutputImage, ToolOutputFileContent)
 _CHANGED = unchecked_verdict("the call was changed between its judgement and the tool", checked_by="policy")
 
 
@@ -186,9 +190,7 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
         if host is None or (host == "always" and not guard.has_request(shown_call)):
             return (yield from self._decide(call))
         approval = guard.notes(str(call.conversation)).pop(("said", shown_call.digest), None)
-        approval = (approval or Approval("approve", by="the host's approval", of=shown_call.digest)).validated(
-            call.validate_edit
-        )
+        approval = (approval or Approval("approve", by=BY_HOST, of=shown_call.digest)).validated(call.validate_edit)
         if approval.choice == "edit":
             return (yield from self._decide(with_edits(call, approval)))
         verdict = yield from guard.lifecycle.resolve(shown_call, approval)
@@ -218,6 +220,14 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
         server = self._server
         failed = server.failed or isinstance(output, DenialText)
         return Outcome(server.shown(output), failed=failed, other_outputs=server.parts)
+
+    def tell(self, output: Any, line: str) -> Any:
+        if self._tool.output_json_schema is not None or isinstance(output, DenialText):
+            return output
+        parts = output if isinstance(output, list) else [output]
+        if parts and all(isinstance(part, _PARTS) for part in parts):
+            return [*parts, ToolOutputText(text=line)]
+        return super().tell(output, line)
 
     def failure(self, error: BaseException) -> Outcome:
         if isinstance(error, MCPToolCancellationError):

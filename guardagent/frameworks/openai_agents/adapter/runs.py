@@ -102,6 +102,7 @@ class OpenAIAdapter(HostAdapter[RunScope]):
     Attributes:
         agents: all of them, by `id`; a hand-off may build one for each run, which then ends with it.
         pending: the calls that wait for approval, by their digest.
+        asking: the names of the tools whose calls may need approval.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class OpenAIAdapter(HostAdapter[RunScope]):
         self.unguarded = frozenset(unguarded)
         self.agents: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.pending: dict[str, PendingApproval] = {}
+        self.asking = set[str]()
         self._find_conversation = find_conversation
         self._runs: dict[int, AgentRun] = {}
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_origin
 
-from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
+from pydantic_ai import ApprovalRequired, RunContext, ToolFailed, ToolReturn
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained, plain_or_text
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -203,6 +203,13 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
     def inside(self, call: HostCall) -> PydanticScope:
         return PydanticScope(call.conversation, self._run, call, permission=Permission(call.tool, call.args))
 
+    def tell(self, output: Any, line: str) -> Any:
+        if self._tool is None:
+            return output  # the run ends with it
+        if isinstance(output, ToolReturn):
+            return replace(output, return_value=super().tell(output.return_value, line))
+        return super().tell(plain_or_text(output), line)
+
     def outcome(self, output: Any) -> Outcome:
         return outcome_of(output)
 
@@ -228,7 +235,10 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
         approval, output = self.adapter.approval, self._tool is None
         waits = self._run.waits and not output and bool(call.conversation)
         if waits and self._ctx.tool_call_approved:
-            return (yield from answered(self.guard, call, self._original(call), self._ctx.tool_call_metadata))
+            original = self._original(call)
+            verdict, call = yield from answered(self.guard, call, original, self._ctx.tool_call_metadata)
+            self.note_edit(original, call)
+            return verdict, call
         if waits and approval.may_be_needed:
             yield from ask_host(self.guard, call)
         verdict, call = yield from self.guard.lifecycle.judge(call)

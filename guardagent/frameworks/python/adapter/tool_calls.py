@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from guardagent._support.execution import Operation, Procedure, adrive, combine, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint
@@ -310,7 +311,8 @@ class _ToolCallBatch:
             if error is not proposed_call.raised:
                 raise  # it is none of the tool's
         else:
-            proposed_call.content = output_text(output)
+            note = edit_note(proposed_call.call, args)
+            proposed_call.content = "\n".join(filter(None, (output_text(output), note)))
 
     def _withdraw(self, proposed: Sequence[_ProposedPythonCall]) -> Procedure[None]:
         """Withdraws the allowed calls of a message that halts the run."""

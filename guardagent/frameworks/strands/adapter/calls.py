@@ -208,6 +208,11 @@ class StrandsInvocation(ToolInvocation[StrandsScope]):
         started = super().resumed(call)
         return started if is_resumed(self._context, self._options) else None
 
+    def tell(self, output: Any, line: str) -> Any:
+        if isinstance(output, ToolResultEvent):
+            output.tool_result["content"] = [*output.tool_result["content"], {"text": line}]
+        return output
+
     def outcome(self, output: Any) -> Outcome:
         return outcome_of(output)
 
