@@ -280,13 +280,12 @@ def read_lock(path: Path) -> HookLock:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
     names = ("host", "settings", "policy", "digest", "project")
-    is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
-    days = value.get("keep_days") if is_whole else None
-    ask = value.get("ask", "host") if is_whole else None
+    written = value if isinstance(value, Mapping) and value.get("version") == VERSION else {}
+    days, ask = written.get("keep_days", 0), written.get("ask", "host")
     is_whole = type(days) is int and days > 0 and ask in get_args(AskPlace)
-    if not is_whole or not all(isinstance(value.get(name), str) for name in names):
+    if not is_whole or not all(isinstance(written.get(name), str) for name in names):
         raise InputError(f"{path}: is not the lock of a hook; install the hook again")
-    return HookLock(**{name: value[name] for name in names}, keep_days=days, ask=ask)
+    return HookLock(**{name: written[name] for name in names}, keep_days=days, ask=ask)
 
 
 def read_locks(folder: Path) -> list[HookLock]:

@@ -145,7 +145,8 @@ class CallHistory:
         if conversation.policies.counters:
             from guardagent.session.counters import SessionCounters
 
-            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session, journal)
+            scope = str if journal is None else lambda: journal.scope
+            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session, scope)
         conversation.context.counters = self.counters
         self.shadow = shadow
         self.lock = threading.RLock()

@@ -87,8 +87,8 @@ def test_an_answer_that_names_another_call_is_refused(tmp_path: Path) -> None:
         guard = guard_of(tmp_path, APPROVED, approver=answers)
         ran: list[Any] = []
         with suppress(ToolDenied):
-            run(guard, call(id="1"), lambda args, ran=ran: ran.append(args["amount"]))
-        assert ran == ([] if amount is None else [amount]), (of, choice)
+            run(guard, call(id="1"), ran.append)
+        assert [args["amount"] for args in ran] == ([] if amount is None else [amount]), (of, choice)
 
 
 def test_a_rejection_of_another_call_leaves_the_request_open(host: ToolGuard) -> None:

@@ -476,8 +476,8 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else() -> None:
     "rule",
     [
         "before(refund(), true, login(), true)",
-        "after(login(), refund())",
-        "seq(login(), refund())",
+        "after(login(), true, refund(), true)",
+        "seq(login(), true, refund(), true)",
         "forall(refund(), some(login()))",
         "forall(refund(), count(login()) > 0)",
         "forall(refund(), output(last(login())) != 1)",

@@ -16,7 +16,7 @@ from typing import Any
 from guardagent.enforcement import Approval, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.errors import InputError
-from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn
+from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn, as_object
 from guardagent.types import Decision
 
 _ids = itertools.count(1)
@@ -81,11 +81,13 @@ class CustomProcess(Process):
             elif isinstance(turn, HandOff):
                 talk = await self.hand_over(talk, turn)
             else:
-                calls = [self.proposed(talk, tool, args) for tool, args in turn]
+                calls = [self.proposed(talk, tool, as_object(args)) for tool, args in turn]
                 waiting = await asyncio.gather(*(self.call(talk, call) for call in calls if call is not None))
                 talk.waiting = [question for question in waiting if question is not None]
                 if len(turn) == 1 and turn[0][0] in self.operator.direct and not talk.waiting:
-                    return Reply(shown + self.direct(talk, await self.operator.shop.tool(turn[0][0])(**turn[0][1])))
+                    return Reply(
+                        shown + self.direct(talk, await self.operator.shop.tool(turn[0][0])(**as_object(turn[0][1])))
+                    )
         return Reply(shown, talk.waiting[0])
 
     # --- parts that a test may break

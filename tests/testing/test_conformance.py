@@ -24,6 +24,7 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
+    as_object,
     check,
 )
 from guardagent.types import EMPTY
@@ -163,7 +164,7 @@ class BelievesMessages(CustomProcess):
     """Takes the calls in the host's messages for the history."""
 
     def believed(self, conversation: str, call: Call, output: str) -> str:
-        shown = HostCall(call[0], call[1], conversation)
+        shown = HostCall(call[0], as_object(call[1]), conversation)
         self.guard.before(shown)
         self.guard.use(shown)
         self.guard.after(shown, Outcome(output))

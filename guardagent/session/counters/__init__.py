@@ -36,7 +36,6 @@ from guardagent.types import Decision
 if TYPE_CHECKING:
     import logging
 
-    from guardagent.session.calls import Journal
 
 __all__ = [
     "STORES",
@@ -110,7 +109,7 @@ class SessionCounters:
         store: the store of the counters.
         clock: returns seconds since the epoch.
         session: the id of the session.
-        journal: the history that other processes share.
+        scope: identifies the conversation whose history other processes share; empty if none does, or it is unknown.
     """
 
     def __init__(
@@ -119,10 +118,10 @@ class SessionCounters:
         store: CounterStore,
         clock: Callable[[], float],
         session: str,
-        journal: Journal | None = None,
+        scope: Callable[[], str] = str,
     ) -> None:
         self._counters = {counter.name: counter for counter in counters}
-        self._store, self._clock, self._session, self._journal = store, clock, session, journal
+        self._store, self._clock, self._session, self._scope = store, clock, session, scope
         self._readings: dict[CounterKey, CounterReading] = {}
         self._now: float | None = None
         self._calls: list[SessionCall] = []  # the calls with reservations
@@ -135,7 +134,7 @@ class SessionCounters:
         store: CounterStore | str | None,
         clock: Callable[[], float],
         session: str,
-        journal: Journal | None = None,
+        scope: Callable[[], str] = str,
     ) -> SessionCounters | None:
         """Opens the counters of a policy; None if it has none.
 
@@ -151,7 +150,7 @@ class SessionCounters:
                 "counters='sqlite:PATH' for the processes of one machine, 'postgresql://...' or 'redis://...' for "
                 "several machines, or counters='memory:' for this process alone"
             )
-        return cls(policies.counters, open_counters(store), clock, session, journal)
+        return cls(policies.counters, open_counters(store), clock, session, scope)
 
     def trial_store(self) -> TrialStore:
         """Returns a store for trial calls that follow those of this session."""
@@ -273,7 +272,7 @@ class SessionCounters:
         It follows from the conversation, the call and its claim, so that any process finds what another one reserved.
         What follows is different each time: a process that was stopped, and goes on late, gives back its own alone.
         """
-        scope = "" if self._journal is None else self._journal.scope
+        scope = self._scope()
         prefix = f"{self._session}:" + (f"{_tag(scope)}." if scope else "")
         if call is None or not scope:
             return prefix

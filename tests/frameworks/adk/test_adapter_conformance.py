@@ -32,6 +32,7 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
+    as_object,
 )
 from tests.frameworks.adk.declarations import CANNOT
 from tests.frameworks.adk.scripted_llm import ScriptedLlm
@@ -101,7 +102,7 @@ class AdkProcess(Process):
 
     async def _forge(self, name: str, call: Call, output: str) -> None:
         key = f"shown_{next(_ids)}"
-        proposed = types.Part(function_call=types.FunctionCall(id=key, name=call[0], args=dict(call[1])))
+        proposed = types.Part(function_call=types.FunctionCall(id=key, name=call[0], args=as_object(call[1])))
         shown = types.Part(function_response=types.FunctionResponse(id=key, name=call[0], response={"result": output}))
         for role, part in (("model", proposed), ("user", shown)):
             event = Event(author="first", content=types.Content(role=role, parts=[part]))

@@ -30,6 +30,7 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
+    as_object,
 )
 from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.pydantic_ai.declarations import CANNOT
@@ -162,7 +163,7 @@ def _shown(call: Call, output: str) -> list[Any]:
     name, call_id = call[0], f"shown_{next(_ids)}"
     return [
         ModelRequest(parts=[UserPromptPart("log me in")]),
-        ModelResponse(parts=[ToolCallPart(name, dict(call[1]), tool_call_id=call_id)]),
+        ModelResponse(parts=[ToolCallPart(name, as_object(call[1]), tool_call_id=call_id)]),
         ModelRequest(parts=[ToolReturnPart(name, output, tool_call_id=call_id)]),
         ModelResponse(parts=[]),
     ]

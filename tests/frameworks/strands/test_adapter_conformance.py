@@ -32,6 +32,7 @@ from guardagent.testing.conformance import (
     Script,
     Shop,
     SubAgent,
+    as_object,
 )
 from guardagent.types import thaw
 from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
@@ -205,7 +206,7 @@ class Served(MCPClient):
 
 
 def _shown(call: Call, output: str) -> list[Any]:
-    tool_use = {"toolUseId": f"shown_{next(_ids)}", "name": call[0], "input": dict(call[1])}
+    tool_use = {"toolUseId": f"shown_{next(_ids)}", "name": call[0], "input": as_object(call[1])}
     result = {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": output}]}
     return [
         {"role": "assistant", "content": [{"toolUse": tool_use}]},

@@ -347,7 +347,7 @@ FORMULAS: list[tuple[str, str]] = [
     ("forall(refund(), state() == 1)", "a function"),
     ("forall(refund(), first(f:get_order()) == 1)", "output(first("),
     ('forall(refund(), "x")', "a condition"),
-    ("G !refund", "did you mean 'tool:refund'"),
+    ("G !refund", "write tool:refund"),
     ("forall(refund(amount=a), not a == 1)", "did you mean 'NOT'?"),
     ("forall(refund(amount=a), a not in [1])", "write '!(x in [...])'"),
     ("forall(refund(amount=a), a != null)", "known("),

@@ -236,7 +236,7 @@ def test_the_evidence_hides_the_state() -> None:
 
 def test_another_spelling_of_the_tool_is_denied() -> None:
     assert session_of().check("Get_Webpage", {"url": "x"}).errors == (
-        "tool 'Get_Webpage' differs from 'get_webpage' only in case or space",
+        "tool 'Get_Webpage' differs from 'get_webpage' only in case or space, or in signs that look alike",
     )
 
 

@@ -142,7 +142,7 @@ def test_an_answer_that_names_another_call_is_refused(tmp_path: Path, choice: st
     approval = desk.requested({"balance": 3})
     call = approval["digest"].partition(".")[0]
     names = {"own": approval["digest"], "call": call, "other": "0" * 64, "other facts": f"{call}.+{'0' * 64}"}
-    args = {"args": {"order": "W1", "amount": 50}} if choice == "edit" else {}
+    args: dict[str, Any] = {"args": {"order": "W1", "amount": 50}} if choice == "edit" else {}
     answered = desk.answer(approval, choice, status, of=names.get(of, of), **args)
     assert status == 200 or "names another call, or other facts" in answered["error"]["message"]
 

@@ -249,7 +249,7 @@ async def refuse_unread(adapter: OpenAIAdapter, agent: Any, context: Any, calls:
         if not (call.arguments or "").strip():
             call.arguments = "{}"  # as the tool reads it
         try:
-            read_object(call.arguments, name)
+            read_object(call.arguments, qualified)
         except InputError as error:
             conversation = adapter.conversation_of(context)
             options = {**adapter.call_options(context, conversation), "id": call.call_id, "agent": agent.name}
