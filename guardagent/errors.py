@@ -157,12 +157,28 @@ class LimitError(SandboxError):
     """The program exceeded one of its limits."""
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("rules", "rule_set"), "policies"),
+    **dict.fromkeys(("rule", "formula", "ltl", "when", "check"), "temporal"),
+    **dict.fromkeys(("deny", "reject", "forbid", "stop", "refuse", "error"), "block"),
+    **dict.fromkeys(("ask", "approve", "approval", "confirm", "review", "human"), "escalate"),
+    **dict.fromkeys(("abort", "terminate", "kill"), "halt"),
+    **dict.fromkeys(("log", "audit", "notify", "info"), "warn"),
+    **dict.fromkeys(("description", "reason", "text"), "message"),
+    **dict.fromkeys(("action", "effect", "severity", "on_fail", "enforcement"), "on_violation"),
+    "name": "id",
+}
+"""Words for the same things in other policy languages."""
+
+
 def name_hint(name: str, known: Iterable[str]) -> str:
     """Returns the tail of an error message: the known name that was probably meant, and the known names."""
     names = sorted(known)
     if not names:
         return "; none is defined"
     folded = {name.lower(): name for name in names}
+    if _ELSEWHERE.get(name.lower()) in names:
+        return f"; did you mean {_ELSEWHERE[name.lower()]!r}? known: {', '.join(names[:20])}"
     matches = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
     hint = f"; did you mean {folded[matches[0]]!r}?" if matches else ";"
     return f"{hint} known: {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"

@@ -236,7 +236,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "bench-compare": LazyCommand("bench", "bench_compare", "Compare the results of several evaluations."),
     "init": LazyCommand("project", "init", "Create a starter project, or guard the project of this folder."),
     "doctor": LazyCommand("project", "doctor", "Check which sandbox protections work on this machine."),
-    "demo": LazyCommand("project", "demo", "Show a two-minute tour, offline."),
+    "demo": LazyCommand("demo", "demo", "Show a two-minute tour, offline."),
     "toolbox": Subcommands("List, show and add toolbox functions.", TOOLBOX),
     "memory": Subcommands("Manage the known agents and their demonstrations.", MEMORY),
     "watch": LazyCommand("hooks", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."),

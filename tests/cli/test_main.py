@@ -139,11 +139,12 @@ def test_init_makes_a_project_that_runs(cli: Cli, tmp_path: Path) -> None:
     assert str(tmp_path / "other" / "policies.yaml") in made["files"]
 
 
-def test_demo_shows_both_verdicts_of_each_agent(cli: Cli) -> None:
-    """Request, checks, verdict and reasons, and what to try next."""
+def test_demo_shows_the_moments_of_a_policy_and_runs_of_three_agents(cli: Cli) -> None:
+    """A denial and its reason, an approval, a graph, a log and finished runs, in 60 lines."""
     out = cli("demo").out
-    assert out.count("ALLOWED") == out.count("DENIED") == 3
-    for text in ("ehragent", "seeact", "csqa", "check_access(", "check_rule(", "guardagent init"):
+    assert out.count("\n") <= 60
+    assert [out.count(decision) for decision in (" ALLOW\n", " DENY\n", " ESCALATE\n")] == [6, 6, 1]
+    for text in ("Look the order up first", "human_coverage", "rule delivered: violated", "ehragent", "seeact", "csqa"):
         assert text in out
 
 

@@ -209,6 +209,12 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     ),
     (r"=⟨=|\w⟨==", "did you mean '='?"),
     (r"<⟨>", "did you mean '!='?"),
+    (r"⟨=<|=⟨<", "did you mean '<='?"),
+    (r"[\])\w\"'] ⟨=>(?=\s*[\w\"'.-]+\s*[),&|])|=⟨>", "did you mean '>='?"),
+    (
+        r"\b(before|after|seq)\(\s*[\w.-]+\s*⟨[,)]",
+        lambda match: f"write calls with parentheses, and a condition after each: {match[1]}(a(), true, b(), true)",
+    ),
     (r"⟨=[^=>]", "did you mean '=='?"),
     (r"\bstate\(⟨\)", "name a function of the toolbox, such as 'state(fn(x))'"),
 )
