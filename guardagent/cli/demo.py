@@ -121,7 +121,9 @@ def _show_log(console: Console, policies: Policies) -> None:
         events = [Event(tool, args, output=output, status="ok") for tool, args, output in calls]
         verdicts = [session.observe(event) for event in events]
         _line(
-            console, f"conversation of {conversation}: {', '.join(tool for tool, _, _ in calls)}", max(verdicts, key=lambda v: v.label)
+            console,
+            f"conversation of {conversation}: {', '.join(tool for tool, _, _ in calls)}",
+            max(verdicts, key=lambda v: v.label),
         )
 
 

@@ -138,7 +138,7 @@ _LETTERS = str.maketrans(  # Cyrillic, Greek and other letters, which look like 
 
 
 def _skeleton(name: str) -> str:
-    """What is equal for names that look alike."""
+    """Returns the form that is equal for names that look alike."""
     return appearance(name).translate(_LETTERS)
 
 

@@ -190,9 +190,9 @@ def test_what_bash_runs_is_read(tmp_path: Path) -> None:
     places = WORDS["places"]
     pairs = product(places[1:60:3], places[2:60:3])
     nested = [outer.replace("@", inner) for outer, inner in pairs if not ("'" in inner and "'@" in outer)]
-    asked = [*places, *nested]
+    texts = [*places, *nested]
     ran = []
-    for number, text in enumerate(asked):
+    for number, text in enumerate(texts):
         folder = tmp_path / str(number)
         folder.mkdir()
         script = text.replace("@", 'echo ran >> "$MARK"')

@@ -157,7 +157,7 @@ def test_a_repeated_request_takes_over_what_a_killed_process_reserved(place: str
 
 @pytest.mark.parametrize("place", CHECK_PLACES)
 @pytest.mark.parametrize("action", [withdrawn, finished, loaded])
-def test_what_the_history_lacks_is_given_back(
+def test_amounts_that_the_history_lacks_are_released(
     place: str, action: Callable[[ToolGuard], object], stores: Stores
 ) -> None:
     stores.killed(place, check)

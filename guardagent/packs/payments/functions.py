@@ -115,7 +115,7 @@ def _is_extra(key: str, value: Any) -> bool:
 
 
 def _factor(value: dict[str, Any], names: re.Pattern[str]) -> Fraction:
-    """How many times an amount counts, at least once."""
+    """The number of times that an amount counts, at least one."""
     factor = Fraction(1)
     for name, entry in value.items():
         if names.fullmatch(_key(name)) and entry not in (None, "", False) and _plain(entry) not in _ONCE:

@@ -603,14 +603,14 @@ def output_kinds(commands: Iterable[ShellCommand]) -> tuple[str, ...]:
 
 def _with_sources(commands: Iterable[ShellCommand]) -> Iterable[ShellCommand]:
     """Commands, and those whose output they use."""
-    found: dict[int, ShellCommand] = {}
+    commands_by_id: dict[int, ShellCommand] = {}
     waiting = list(commands)
     while waiting:
         command = waiting.pop()
-        if id(command) not in found:
-            found[id(command)] = command
+        if id(command) not in commands_by_id:
+            commands_by_id[id(command)] = command
             waiting.extend(command.sources)
-    return found.values()
+    return commands_by_id.values()
 
 
 def _program_names(command: ShellCommand) -> Iterator[str]:
@@ -677,8 +677,8 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
     if name in CODE_READERS:
         yield from _of_reader(command, files)
     if name in _INSTALLERS:
-        found = (files.find(place(command, value)) for word in operands(command) for value in word)
-        yield from (kind for file in found if file is not None for kind in file.kinds)
+        written_files = (files.find(place(command, value)) for word in operands(command) for value in word)
+        yield from (kind for file in written_files if file is not None for kind in file.kinds)
     if not is_shell and not INTERPRETERS.fullmatch(name):
         yield from _of_file(command, command.words[0], files, workspace, is_shell=True)
         return

@@ -36,7 +36,7 @@ _OTHER = "*"  # some column
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """What a condition says: one end for a column with a value, two for a link; none if it is never true."""
+    """A part of a condition: one end for a column with a value, two for a link; none if it is never true."""
 
     ends: tuple[tuple[str, str], ...] = ()
     kind: str = ""
@@ -56,24 +56,24 @@ class _Source:
 
 
 @dataclass(slots=True)
-class _Scope:
+class _QueryScope:
     """The names of tables in a query, with the sources of the whole statement."""
 
     queries: Mapping[str, exp.Expr | None]
     sources: dict[str, _Source] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    parent: _Scope | None = None
+    parent: _QueryScope | None = None
     outer: dict[str, _Conjunction] = field(default_factory=dict)  # of LEFT JOIN, what links the table
 
-    def inner(self) -> _Scope:
-        return _Scope(self.queries, self.sources, parent=self)
+    def inner(self) -> _QueryScope:
+        return _QueryScope(self.queries, self.sources, parent=self)
 
     def owner(self, column: exp.Column) -> str:
         """The key of the source of a column; empty if it is not known."""
         name = column.table.lower()
         if not name:
             return next(iter(self.names.values())) if len(self.names) == 1 else ""
-        scope: _Scope | None = self
+        scope: _QueryScope | None = self
         while scope is not None and name not in scope.names:
             scope = scope.parent
         return scope.names[name] if scope else ""
@@ -103,12 +103,12 @@ class _Scope:
         if not isinstance(query, exp.Query | exp.DML | exp.Values):
             return _Source(frozenset(), derived=True)
         tables = _tables(query, queries)
-        return _Source(tables, _is_limited(query, _Scope(queries)), derived=True)
+        return _Source(tables, _is_limited(query, _QueryScope(queries)), derived=True)
 
 
 def is_narrow(statement: exp.Expr) -> bool:
     """Whether a DELETE, an UPDATE or an upsert leaves some rows out."""
-    scope = _Scope(_common_queries(statement))
+    scope = _QueryScope(_common_queries(statement))
     if isinstance(statement, exp.Insert):
         query = statement.expression
         read = _tables(query, scope.queries) if isinstance(query, exp.Query) else set()
@@ -117,15 +117,15 @@ def is_narrow(statement: exp.Expr) -> bool:
     origin = statement.args.get("from_")
     using = statement.args.get("using")
     tables = [*([origin.this] if origin else []), *(using if isinstance(using, list) else [])]
-    said = [item for table in tables for item in _of_tables(table, scope)]
-    said += _of_tables(statement.this, scope) if isinstance(statement.this, exp.Expr) else []
+    conjunction = [item for table in tables for item in _of_tables(table, scope)]
+    conjunction += _of_tables(statement.this, scope) if isinstance(statement.this, exp.Expr) else []
     if where := statement.args.get("where"):
-        said += _said(where.this, scope)
+        conjunction += _conjunction(where.this, scope)
     targets = _targets(statement, scope)
-    return bool(targets) and all(_left_out(target, said, scope.sources) is not None for target in targets)
+    return bool(targets) and all(_left_out(target, conjunction, scope.sources) is not None for target in targets)
 
 
-def _targets(statement: exp.Expr, scope: _Scope) -> set[str]:
+def _targets(statement: exp.Expr, scope: _QueryScope) -> set[str]:
     """The keys of the tables that a statement changes; MySQL changes several."""
     first = scope.add(statement.this)
     if isinstance(statement, exp.Delete):
@@ -154,29 +154,29 @@ def _tables(query: exp.Expr, queries: Mapping[str, exp.Expr | None]) -> frozense
     return frozenset(names)
 
 
-def _of_tables(table: exp.Expr, scope: _Scope) -> _Conjunction:
+def _of_tables(table: exp.Expr, scope: _QueryScope) -> _Conjunction:
     """Takes a table and those that it is joined to into a scope, and gives what the joins say."""
-    first, said = scope.add(table), _Conjunction()
+    first, conjunction = scope.add(table), _Conjunction()
     for join in table.args.get("joins") or ():
-        said += _of_join(join, first, scope)
-    return said
+        conjunction += _of_join(join, first, scope)
+    return conjunction
 
 
-def _of_join(join: exp.Join, first: str, scope: _Scope) -> _Conjunction:
-    said = _of_tables(join.this, scope)
+def _of_join(join: exp.Join, first: str, scope: _QueryScope) -> _Conjunction:
+    conjunction = _of_tables(join.this, scope)
     key = scope.add(join.this)
     links: _Conjunction = [
         _Atom(((first, name.name.lower()), (key, name.name.lower()))) for name in join.args.get("using") or ()
     ]
-    links += _said(join.args["on"], scope) if join.args.get("on") else []
+    links += _conjunction(join.args["on"], scope) if join.args.get("on") else []
     if not join.side:
-        return said + links
+        return conjunction + links
     if join.side == "LEFT":
         scope.outer[key] = links
-    return said
+    return conjunction
 
 
-def _is_limited(query: exp.Expr | None, scope: _Scope) -> bool:
+def _is_limited(query: exp.Expr | None, scope: _QueryScope) -> bool:
     """Whether a query gives some rows of each of its tables only."""
     match query:
         case exp.Subquery() | exp.Paren():
@@ -193,29 +193,29 @@ def _is_limited(query: exp.Expr | None, scope: _Scope) -> bool:
             return True
         case exp.Select():
             inner = scope.inner()
-            said = _of_query(query, inner)
-            return bool(inner.names) and all(_left_out(key, said, scope.sources) for key in inner.names.values())
+            conjunction = _of_query(query, inner)
+            return bool(inner.names) and all(_left_out(key, conjunction, scope.sources) for key in inner.names.values())
     return False
 
 
-def _of_query(query: exp.Select, scope: _Scope) -> _Conjunction:
+def _of_query(query: exp.Select, scope: _QueryScope) -> _Conjunction:
     """Takes the tables of a query into its scope, and gives what it says about them."""
-    said: _Conjunction = []
+    conjunction: _Conjunction = []
     if origin := query.args.get("from_"):
-        said += _of_tables(origin.this, scope)
+        conjunction += _of_tables(origin.this, scope)
         first = scope.add(origin.this)
-        said += [item for join in query.args.get("joins") or () for item in _of_join(join, first, scope)]
+        conjunction += [item for join in query.args.get("joins") or () for item in _of_join(join, first, scope)]
     if where := query.args.get("where"):
-        said += _said(where.this, scope)
-    return said
+        conjunction += _conjunction(where.this, scope)
+    return conjunction
 
 
 # --- which rows are left out
 
 
-def _left_out(target: str, said: _Conjunction, sources: Mapping[str, _Source]) -> list[_Atom] | None:
-    """What leaves rows of a table out: one thing, or one of each part of an OR. None if nothing does."""
-    atoms = [item for item in said if isinstance(item, _Atom)]
+def _left_out(target: str, conjunction: _Conjunction, sources: Mapping[str, _Source]) -> list[_Atom] | None:
+    """The parts that leave rows of a table out: one, or one of each part of an OR. None if nothing does."""
+    atoms = [item for item in conjunction if isinstance(item, _Atom)]
     reached = {target}
     while link := next(_new_links(atoms, reached), None):
         atom, (start, own), (end, its) = link
@@ -228,7 +228,7 @@ def _left_out(target: str, said: _Conjunction, sources: Mapping[str, _Source]) -
             return [atom]
         if len(atom.ends) < 2 and (keys <= reached or (keys == {""} and reached >= set(sources))):
             return [atom]
-    for parts in (item for item in said if isinstance(item, list)):
+    for parts in (item for item in conjunction if isinstance(item, list)):
         chosen = [_left_out(target, [*atoms, *part], sources) for part in parts]
         flat = [atom for part in chosen for atom in part or ()]
         if all(part is not None for part in chosen) and not _cover_all(flat):
@@ -263,40 +263,40 @@ def _is_total(own: str, other: str, source: _Source, joined: _Source) -> bool:
 def _cover_all(atoms: list[_Atom]) -> bool:
     """Whether the parts of an OR hold for every row together, such as `a < 5` and `a >= 5`."""
     return any(
-        one.ends == other.ends
-        and len(one.ends) == 1
+        first.ends == second.ends
+        and len(first.ends) == 1
         and (
-            {one.kind, other.kind} in _OPPOSITES
-            or ({one.kind, other.kind} == {"low", "high"} and _meet(one, other, atoms))
+            {first.kind, second.kind} in _OPPOSITES
+            or ({first.kind, second.kind} == {"low", "high"} and _meet(first, second, atoms))
         )
-        for one, other in combinations(atoms, 2)
+        for first, second in combinations(atoms, 2)
     )
 
 
-def _meet(one: _Atom, other: _Atom, atoms: list[_Atom]) -> bool:
-    low, high = (one, other) if one.kind == "low" else (other, one)
+def _meet(first: _Atom, second: _Atom, atoms: list[_Atom]) -> bool:
+    low, high = (first, second) if first.kind == "low" else (second, first)
     try:
         apart = float(low.bound) - float(high.bound) > 1
     except ValueError:
         apart = bool(low.bound and high.bound) and high.bound < low.bound
-    return not apart or sum(atom.ends == one.ends for atom in atoms) > 2
+    return not apart or sum(atom.ends == first.ends for atom in atoms) > 2
 
 
 # --- what a condition says
 
 
-def _said(condition: exp.Expr, scope: _Scope, negated: bool = False) -> _Conjunction:  # noqa: FBT001, FBT002
+def _conjunction(condition: exp.Expr, scope: _QueryScope, negated: bool = False) -> _Conjunction:  # noqa: FBT001, FBT002
     if condition.args.get("negate"):
         positive = condition.copy()
         positive.set("negate", None)
-        return _said(positive, scope, not negated)
+        return _conjunction(positive, scope, not negated)
     match condition:
         case exp.Paren():
-            return _said(condition.this, scope, negated)
+            return _conjunction(condition.this, scope, negated)
         case exp.Not():
-            return _said(condition.this, scope, not negated)
+            return _conjunction(condition.this, scope, not negated)
         case exp.And() | exp.Or():
-            parts = [_said(part, scope, negated) for part in condition.flatten()]
+            parts = [_conjunction(part, scope, negated) for part in condition.flatten()]
             return [parts] if isinstance(condition, exp.Or) != negated else [item for part in parts for item in part]
         case exp.Column():
             plain = not _ID.search(condition.name) and not condition.this.args.get("quoted")
@@ -314,7 +314,7 @@ def _said(condition: exp.Expr, scope: _Scope, negated: bool = False) -> _Conjunc
     return [] if negated else _positive(condition, scope)
 
 
-def _positive(condition: exp.Expr, scope: _Scope) -> _Conjunction:
+def _positive(condition: exp.Expr, scope: _QueryScope) -> _Conjunction:
     match condition:
         case exp.Between():
             low, high = condition.args["low"], condition.args["high"]
@@ -352,7 +352,7 @@ def _truth(value: bool) -> str:  # noqa: FBT001
     return "true" if value else "false"
 
 
-def _end(term: exp.Expr, scope: _Scope) -> tuple[str, str] | None:
+def _end(term: exp.Expr, scope: _QueryScope) -> tuple[str, str] | None:
     """The source and the column of a term that depends on one, in a way that is plain to see."""
     if isinstance(term, exp.Column) and not isinstance(term.this, exp.Star) and not _is_constant(term):
         return scope.owner(term), term.name.lower()
@@ -372,7 +372,7 @@ def _is_constant(term: exp.Expr) -> bool:
     return term.find(exp.Query, exp.Star) is None and all(column.name.startswith("$") for column in columns)
 
 
-def _equality(left: exp.Expr, right: exp.Expr, scope: _Scope, negated: bool) -> _Conjunction:  # noqa: FBT001
+def _equality(left: exp.Expr, right: exp.Expr, scope: _QueryScope, negated: bool) -> _Conjunction:  # noqa: FBT001
     left, right = left.unnest(), right.unnest()
     if isinstance(right, exp.Boolean) and (end := _end(left, scope)):
         return [] if _WORDS.search(end[1]) else [_Atom((end,), _truth(right.this != negated))]
@@ -380,7 +380,7 @@ def _equality(left: exp.Expr, right: exp.Expr, scope: _Scope, negated: bool) -> 
         return []
     if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
         pairs = zip(left.expressions, right.expressions, strict=False)
-        return [item for one, other in pairs for item in _equality(one, other, scope, negated=False)]
+        return [item for first, second in pairs for item in _equality(first, second, scope, negated=False)]
     if isinstance(right, exp.Any):
         query = right.find(exp.Query)
         return _existing(query, (left,), scope) if query else _value(left, right, scope)
@@ -395,8 +395,8 @@ def _equality(left: exp.Expr, right: exp.Expr, scope: _Scope, negated: bool) -> 
     return _value(left, right, scope) or _value(right, left, scope)
 
 
-def _value(term: exp.Expr, value: exp.Expr, scope: _Scope) -> _Conjunction:
-    """What the equality with a constant says. MySQL reads a word as the number 0, and some read "a" as 'a'."""
+def _value(term: exp.Expr, value: exp.Expr, scope: _QueryScope) -> _Conjunction:
+    """The parts of an equality with a constant. MySQL reads a word as the number 0, and some read "a" as 'a'."""
     end = _end(term, scope)
     number = float(value.this) if isinstance(value, exp.Boolean) else _number(value)
     if end is None or not _is_constant(value) or (number == 0 and _WORDS.search(end[1])):
@@ -432,7 +432,7 @@ def _number(term: exp.Expr) -> float | None:
         return None
 
 
-def _bound(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, scope: _Scope) -> _Conjunction:
+def _bound(kind: type[exp.Expr], left: exp.Expr, right: exp.Expr, scope: _QueryScope) -> _Conjunction:
     """`id > 0` selects every row, as does a bound that all values are above or below."""
     upward, strict = kind in (exp.GT, exp.GTE), kind in (exp.GT, exp.LT)
     if isinstance(left, exp.Column) and isinstance(right, exp.Column):  # the last of some rows of one table
@@ -473,7 +473,7 @@ def _is_selective_term(column: str, term: exp.Expr, *, upward: bool, strict: boo
     return bool(_NOW.search(term.sql()) and not _ID.search(column) and (upward or past or not _PAST.search(column)))
 
 
-def _is(condition: exp.Expr, scope: _Scope, negated: bool) -> _Conjunction:  # noqa: FBT001
+def _is(condition: exp.Expr, scope: _QueryScope, negated: bool) -> _Conjunction:  # noqa: FBT001
     end = _end(condition.this, scope)
     if end is None:
         return []
@@ -488,7 +488,7 @@ def _is(condition: exp.Expr, scope: _Scope, negated: bool) -> _Conjunction:  # n
     return [_Atom((end,), "null")]
 
 
-def _membership(condition: exp.In, scope: _Scope) -> _Conjunction:
+def _membership(condition: exp.In, scope: _QueryScope) -> _Conjunction:
     query = condition.args.get("query")
     terms = condition.this.unnest()
     left = tuple(terms.expressions) if isinstance(terms, exp.Tuple) else (terms,)
@@ -498,21 +498,21 @@ def _membership(condition: exp.In, scope: _Scope) -> _Conjunction:
     if isinstance(terms, exp.Tuple):
         ends = [_end(part, scope) for part in left]
         return [_Atom((end,)) for end in ends if end] if values and all(map(_is_constant, values)) else []
-    said = [_value(terms, value, scope) for value in values]
-    if not said or not all(said) or {"true", "false"} <= {atom.kind for atom in _atoms(said)}:
+    conjunction = [_value(terms, value, scope) for value in values]
+    if not conjunction or not all(conjunction) or {"true", "false"} <= {atom.kind for atom in _atoms(conjunction)}:
         return []
-    return [_Atom(next(_atoms(said)).ends)]
+    return [_Atom(next(_atoms(conjunction)).ends)]
 
 
-def _atoms(said: list[_Conjunction]) -> Iterator[_Atom]:
-    return (item for part in said for item in part if isinstance(item, _Atom))
+def _atoms(conjunction: list[_Conjunction]) -> Iterator[_Atom]:
+    return (item for part in conjunction for item in part if isinstance(item, _Atom))
 
 
 # --- subqueries
 
 
-def _existing(query: exp.Expr, left: tuple[exp.Expr, ...], scope: _Scope, *, single: bool = False) -> _Conjunction:
-    """What a row of a query that equals some terms says, as a join would. Without terms: that there is a row."""
+def _existing(query: exp.Expr, left: tuple[exp.Expr, ...], scope: _QueryScope, *, single: bool = False) -> _Conjunction:
+    """The parts that a row of a query adds, as in a join: it equals some terms. Without terms: that there is a row."""
     query = query.unnest()
     if isinstance(query, exp.Union):
         return [[_existing(side, left, scope, single=single) for side in (query.left, query.right)]]
@@ -521,20 +521,20 @@ def _existing(query: exp.Expr, left: tuple[exp.Expr, ...], scope: _Scope, *, sin
     if not isinstance(query, exp.Select):
         return []
     inner = scope.inner()
-    said = _of_query(query, inner)
-    given = [part.unalias() for part in query.expressions]
-    summed = any(part.find(exp.AggFunc) for part in given)
+    conjunction = _of_query(query, inner)
+    selected = [part.unalias() for part in query.expressions]
+    summed = any(part.find(exp.AggFunc) for part in selected)
     if single and not _is_correlated(query, inner):
         return [_Atom((end,)) for end in (_end(term, scope) for term in left) if end]
     if summed and not query.args.get("group"):
         return []
-    for term, part in zip(left, given, strict=False):
+    for term, part in zip(left, selected, strict=False):
         plain = part.this if isinstance(part, exp.Min | exp.Max) else part
-        said += _projected(term, plain, scope, inner)
-    return said
+        conjunction += _projected(term, plain, scope, inner)
+    return conjunction
 
 
-def _projected(term: exp.Expr, part: exp.Expr, scope: _Scope, inner: _Scope) -> _Conjunction:
+def _projected(term: exp.Expr, part: exp.Expr, scope: _QueryScope, inner: _QueryScope) -> _Conjunction:
     own = _end(term, scope)
     if isinstance(part, exp.Star) or isinstance(part.this, exp.Star):
         return [_Atom((own, (key, _OTHER))) for key in inner.names.values()] if own and own[0] else []
@@ -544,7 +544,7 @@ def _projected(term: exp.Expr, part: exp.Expr, scope: _Scope, inner: _Scope) -> 
     return [] if part.find(exp.Func) else _value(term, part, scope)
 
 
-def _is_correlated(query: exp.Expr, inner: _Scope) -> bool:
+def _is_correlated(query: exp.Expr, inner: _QueryScope) -> bool:
     names = {table.alias_or_name.lower() for table in query.find_all(exp.Table, exp.Subquery)}
     return (
         any(column.table and column.table.lower() not in names for column in query.find_all(exp.Column))
@@ -552,19 +552,19 @@ def _is_correlated(query: exp.Expr, inner: _Scope) -> bool:
     )
 
 
-def _orphans(query: exp.Expr, scope: _Scope) -> _Conjunction:
-    """What NOT EXISTS says: rows without a counterpart."""
+def _orphans(query: exp.Expr, scope: _QueryScope) -> _Conjunction:
+    """The parts of NOT EXISTS: rows without a counterpart."""
     query = query.unnest()
     if not isinstance(query, exp.Select) or query.find(exp.AggFunc, exp.Having, exp.Limit):
         return []
     inner = scope.inner()
-    said = _of_query(query, inner)
+    conjunction = _of_query(query, inner)
     plain = query.find(exp.Where) is not None and len(inner.names) == 1
-    return _without(said, next(iter(inner.names.values()))) if plain else []
+    return _without(conjunction, next(iter(inner.names.values()))) if plain else []
 
 
 def _without(links: _Conjunction, key: str) -> _Conjunction:
-    """What it says that no row of a table has some links, and nothing else that could rule out all of them."""
+    """The parts that say that no row of a table has some links, and nothing else that could rule out all of them."""
     ends = [end for atom in links if isinstance(atom, _Atom) for end in atom.ends]
     if len(ends) != 2 * len(links) or any(isinstance(atom, _Atom) and atom.kind for atom in links):
         return []

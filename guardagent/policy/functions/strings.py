@@ -368,9 +368,11 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
     if type(leaf) is Unknown:
         return leaf
     if kind == "text":
-        found = _in_text(str(leaf), text)
+        in_text = _in_text(str(leaf), text)
         return (
-            found if found is True or kind_of(token) != "number" else disjunction((found, _has_value(str(leaf), token)))
+            in_text
+            if in_text is True or kind_of(token) != "number"
+            else disjunction((in_text, _has_value(str(leaf), token)))
         )
     if kind == "number":
         return equal(leaf, token) if kind_of(token) == "number" else _alike(leaf, text)
@@ -379,15 +381,15 @@ def _in_leaf(leaf: Any, token: Any, text: str) -> Truth:
 
 def _has_value(text: str, number: Any) -> Truth:
     """Whether a text has a number with a value, however it is written."""
-    key, found = number_key(abs(number)), False
+    key, is_ambiguous = number_key(abs(number)), False
     for written in set(NUMBER.findall(text)):
         keys = readings(written, short=True)
         sign = "-" if number < 0 else ""
         if key in keys and has_token(text, sign + written):
             if len(keys) == 1:
                 return True
-            found = True
-    return Unknown("it occurs only as a number that can be read in two ways") if found else False
+            is_ambiguous = True
+    return Unknown("it occurs only as a number that can be read in two ways") if is_ambiguous else False
 
 
 def _alike(number: Any, text: str) -> Truth:

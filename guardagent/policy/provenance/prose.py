@@ -25,13 +25,13 @@ _CUSTOMARY = frozenset(
 def runs(text: str) -> set[str]:
     """The keys of the runs of a text that is recorded, and of their words."""
     words = _words(text)
-    found = _joined(words, range(SIZE))
-    if len(found) > ALL:
-        numbers = [crc32(run.encode("utf-8", "replace")) for run in found]
+    runs = _joined(words, range(SIZE))
+    if len(runs) > ALL:
+        numbers = [crc32(run.encode("utf-8", "replace")) for run in runs]
         places = {min(range(at, at + WINDOW), key=numbers.__getitem__) for at in range(len(numbers) - WINDOW + 1)}
-        found = [found[at] for at in places]
-        words = " ".join(found).split()
-    return {*found, *(_MARK + word for word in words)} if found else set()
+        runs = [runs[at] for at in places]
+        words = " ".join(runs).split()
+    return {*runs, *(_MARK + word for word in words)} if runs else set()
 
 
 def sought_runs(text: str, is_known: Callable[[str], bool]) -> Iterator[str]:

@@ -125,13 +125,13 @@ class TableState:
         return _item(rows[0]) if rows else None
 
     def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+        versions: dict[str, int] = {}
         listed = list(names)
         for some in (listed[at : at + _BATCH] for at in range(0, len(listed), _BATCH)):
             marks = ", ".join("?" * len(some))
             query = f"SELECT name, version FROM items WHERE kind = ? AND tenant = ? AND name IN ({marks})"  # noqa: S608
-            found.update(self._tables.repeatable(query, (kind, tenant, *some)))
-        return found
+            versions.update(self._tables.repeatable(query, (kind, tenant, *some)))
+        return versions
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         query = """UPDATE items SET value = ?, version = version + 1

@@ -258,8 +258,8 @@ class SessionCounters:
 
     def lost(self, calls: Sequence[SessionCall], call: SessionCall | None = None) -> list[str]:
         """Returns the reservations of this conversation, or of one call of it, that belong to none of these calls."""
-        found = {reservation.id for reservation in self._store.pending(self._prefix(call))}
-        return sorted(found.difference(known.reservation for known in calls)) if found else []
+        pending = {reservation.id for reservation in self._store.pending(self._prefix(call))}
+        return sorted(pending.difference(known.reservation for known in calls)) if pending else []
 
     def give_back(self, reservations: Iterable[str]) -> None:
         """Gives back reservations of calls that never ran."""

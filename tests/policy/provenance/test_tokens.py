@@ -103,7 +103,7 @@ VALUES = [
     "value", ["eve@evil.com", "eve%40evil.com", "sunshine99", "/home/ann/key.pem", "@eve_x", "4711-0815"]
 )
 def test_values_are_read_alone(around: str, value: str) -> None:
-    """What was read in a query or after `name=` is found alone, and the other way round."""
+    """A value that was read in a query or after `name=` is found alone, and the other way round."""
     known, text = SCANNER.read(value.replace("%40", "@")), around.format(value)
     assert SCANNER.recorded([text]) & {*known.keys, *(key for token in known.tokens for key in token.readings)}
     inner = {key for token in SCANNER.read(text).tokens for key in (*token.readings, *token.within)}
