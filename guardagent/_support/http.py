@@ -6,8 +6,10 @@ Requests are accepted by their host, their origin and their token. Slow clients 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import math
+import socket
 import ssl
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -312,6 +314,34 @@ class HttpEndpoint(Generic[Limits]):
         return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}/"
 
 
+def require_free(host: str, port: int) -> None:
+    """Checks that a server can listen at an address, before it does anything that users see.
+
+    Raises:
+        InputError: the host is unknown, or another program uses the port.
+    """
+    errors: list[OSError] = []
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, place in places:
+            with socket.socket(family, kind, protocol) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    trial.bind(place)
+                except OSError as error:  # a name can also have an address that this machine lacks
+                    errors.append(error)
+    except (OSError, UnicodeError) as error:
+        raise _unusable(host, port, str(getattr(error, "strerror", None) or error)) from None
+    in_use = [error for error in errors if error.errno == errno.EADDRINUSE]
+    if in_use or len(errors) == len(places):
+        raise _unusable(host, port, str((in_use or errors)[0].strerror))
+
+
+def _unusable(host: str, port: int, why: str) -> InputError:
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return InputError(f"'--listen {place}' cannot be used: {why}; expected an address that is free")
+
+
 async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     """Serves until it is stopped.
 
@@ -344,8 +374,7 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     try:
         await AnnouncingServer(config).serve()
     except SystemExit:
-        address = f"{endpoint.host}:{endpoint.port}"
-        raise InputError(f"--listen {address}: cannot be used; expected an address that is free") from None
+        raise _unusable(endpoint.host, endpoint.port, "see the error above") from None
 
 
 def _protocol(seconds: float) -> Any:
