@@ -169,4 +169,4 @@ except InputError as error:
     print(error)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'guardagent[shell]'" in ran.stdout
+    assert "pip install '.[shell]'" in ran.stdout
