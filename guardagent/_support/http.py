@@ -6,7 +6,6 @@ Requests are accepted by their host, their origin and their token. Slow clients 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import math
 import socket
@@ -320,21 +319,10 @@ def require_free(host: str, port: int) -> None:
     Raises:
         InputError: the host is unknown, or another program uses the port.
     """
-    errors: list[OSError] = []
     try:
-        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        for family, kind, protocol, _, place in places:
-            with socket.socket(family, kind, protocol) as trial:
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    trial.bind(place)
-                except OSError as error:  # a name can also have an address that this machine lacks
-                    errors.append(error)
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
     except (OSError, UnicodeError) as error:
-        raise _unusable(host, port, str(getattr(error, "strerror", None) or error)) from None
-    in_use = [error for error in errors if error.errno == errno.EADDRINUSE]
-    if in_use or len(errors) == len(places):
-        raise _unusable(host, port, str((in_use or errors)[0].strerror))
+        raise _unusable(host, port, getattr(error, "strerror", None) or str(error)) from None
 
 
 def _unusable(host: str, port: int, why: str) -> InputError:

@@ -109,18 +109,18 @@ def difference_lines(result: Result, known: Collection[str]) -> list[str]:
         result: the result of the case.
         known: the ids of the policy's rules.
     """
-    found = difference(result)
-    if not found:
+    change = difference(result)
+    if not change:
         return []
-    if found.label is not None:
-        label = f"expected {LABELS[found.label[0]]}, got {LABELS[found.label[1]]}"
+    if change.label is not None:
+        label = f"expected {LABELS[change.label[0]]}, got {LABELS[change.label[1]]}"
     else:
         label = LABELS[result.label]
     missing = (
         f"  rule {rule!r}: expected to be violated{unknown_rule_hint(rule, known)}, but is not"
-        for rule in found.missing
+        for rule in change.missing
     )
-    unexpected = (f"  rule {rule!r}: violated, but not expected" for rule in found.unexpected)
+    unexpected = (f"  rule {rule!r}: violated, but not expected" for rule in change.unexpected)
     reasons = (f"  reason: {reason}" for reason in json.loads(result.row)["reasons"])
     return [f"  label: {label}", *missing, *unexpected, *reasons]
 

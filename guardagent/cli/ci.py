@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,12 +35,13 @@ def ci(
     """
     from guardagent._support.files import save_text
     from guardagent.testing import ci_reports
-    from guardagent.testing.ci import read_settings, run_checks, with_options
+    from guardagent.testing.ci import read_settings, run_checks
 
     if output not in ("text", "github"):
         raise UnknownNameError("format", output, ("text", "github"))
-    settings = with_options(read_settings(Path("pyproject.toml")), against=against, fail_on=fail_on)
-    report = run_checks(settings)
+    changed: dict[str, Any] = {"against": against, "fail_on": fail_on}
+    options = {name: value for name, value in changed.items() if value is not None}
+    report = run_checks(replace(read_settings(Path("pyproject.toml")), **options))
     for path, render in ((sarif, ci_reports.sarif), (junit, ci_reports.junit)):
         if path is not None:
             save_text(path, render(report))

@@ -28,17 +28,11 @@ TOOL(NAME=VALUE, …)                   judge a call; if it may run, it counts a
 TOOL(…) -> VALUE                      … with this output, such as {"status": "delivered"}
 TOOL(…) -> failed VALUE               … as a call that failed
 :approve                              approve the call that was just escalated
-:pending                              show the obligations if the conversation ended now
 :undo                                 forget the last call
 :end                                  judge the end, and begin a new conversation
 :help, :quit"""
 _CALL = re.compile(r"\s*(?P<tool>[^\s()]+)\s*\((?P<rest>.*)", re.DOTALL)
-_MARKS = {
-    "satisfied": ("✔", "green"),
-    "violated": ("✘", "bold red"),
-    "undecided": ("?", "yellow"),
-    "approved": ("✔", "magenta"),
-}
+_MARKS = {"satisfied": "✔", "violated": "✘", "undecided": "?", "approved": "✔"}
 _NAMES = {"true": True, "false": False, "null": None}
 
 
@@ -96,7 +90,6 @@ class PolicyTrial:
 
     def __init__(self, policies: Policies, facts: Mapping[str, Any], *, as_json: bool) -> None:
         self._policies, self._facts, self._as_json = policies, facts, as_json
-        self._commands = {"approve": self._approve, "pending": self._pending, "undo": self._undo, "end": self._end}
         self._begin()
 
     def _begin(self) -> None:
@@ -110,111 +103,85 @@ class PolicyTrial:
         Raises:
             InputError: the line is neither.
         """
-        name = line.removeprefix(":").strip()
-        if name == line:
-            return self._judge(read_call(line))
-        if name == "help":
-            print_line(HELP)
-            return 0
-        if name not in self._commands:
-            raise UnknownNameError("command", name, [*self._commands, "help", "quit"])
-        return self._commands[name]()
+        commands = {":approve": self._approve, ":undo": self._undo, ":end": self._end, ":help": _help}
+        if line in commands:
+            return commands[line]()
+        if line.startswith(":"):
+            raise UnknownNameError("command", line, [*commands, ":quit"])
+        call = read_call(line)
+        return self._show(call, self._made(call, approved=False))
 
-    def _judge(self, call: Event) -> int:
-        before = self._session.obligations
-        return self._show(self._made(call), before)
-
-    def _made(self, call: Event, *, approved: bool = False) -> Verdict:
+    def _made(self, call: Event, *, approved: bool) -> Verdict:
         """Judges a call, and records its outcome if it may run."""
         verdict = self._session.check(call.tool, call.args)
+        verdict = self._session.approve(verdict) if approved else verdict
         self._steps.append((call, approved))
-        if approved:
-            verdict = self._session.approve(verdict)
-        self._record(call, verdict)
-        return verdict
-
-    def _record(self, call: Event, verdict: Verdict) -> None:
         self._escalated = verdict if verdict.decision == "escalate" else None
         permit = verdict.permit if verdict.label == 0 else None
         if permit is not None:
             self._session.use(permit)
             self._session.record(call.output, call.status == "failed", permit)
+        return verdict
 
     def _approve(self) -> int:
         if self._escalated is None:
             raise InputError("no call waits for approval; expected ':approve' right after a call that needs it")
-        before, (call, _), lifted = self._session.obligations, self._steps[-1], self._escalated.rules
-        verdict = self._session.approve(self._escalated)
-        self._steps[-1] = (call, True)
-        self._record(call, verdict)
-        return self._show(verdict, before, dict.fromkeys(lifted, "approved"))
+        lifted, (call, _) = dict.fromkeys(self._escalated.rules, "approved"), self._steps[-1]
+        self._undo()
+        return self._show(call, self._made(call, approved=True), lifted)
 
     def _undo(self) -> int:
         if not self._steps:
-            raise InputError("there is no call to forget; expected ':undo' after a call")
+            raise InputError("there is nothing to forget; expected ':undo' after a call")
         steps = self._steps[:-1]
         self._begin()
         for call, approved in steps:
             self._made(call, approved=approved)
         return 0
 
-    def _show(self, verdict: Verdict, before: Mapping[str, str], lifted: Mapping[str, str] = EMPTY) -> int:
-        from guardagent.batch.cases import rule_results
-
-        results = rule_results(self._policies, self._steps[-1][0], verdict.rules, verdict.errors)
-        pending = {rule: text for rule, text in self._session.obligations.items() if before.get(rule) != text}
-        self._print(verdict, {**results, **lifted}, pending)
+    def _end(self) -> int:
+        verdict = self._session.finish()
+        self._begin()
+        self._print(verdict, dict.fromkeys(verdict.rules, "violated"))
         return verdict.label
 
-    def _print(self, verdict: Verdict, results: Mapping[str, str], pending: Mapping[str, str]) -> None:
+    def _show(self, call: Event, verdict: Verdict, lifted: Mapping[str, str] = EMPTY) -> int:
+        from guardagent.batch.cases import rule_results
+
+        self._print(verdict, {**rule_results(self._policies, call, verdict.rules, verdict.errors), **lifted})
+        return verdict.label
+
+    def _print(self, verdict: Verdict, results: Mapping[str, str]) -> None:
+        pending = self._session.obligations
         if self._as_json:
-            print_json({**verdict.to_dict(), "results": dict(results), "pending": dict(pending)})
+            print_json({**verdict.to_dict(), "results": results, "pending": pending})
             return
         from guardagent._terminal import printable
         from guardagent.cli.render import show_decision
 
-        console = screen()
-        show_decision(verdict, console)
+        show_decision(verdict, screen())
         for rule, result in results.items():
-            mark, style = _MARKS[result]
-            console.print(f"  {mark} ", style=style, end="")
-            console.print(printable(f"{rule}: {result}"), markup=False, highlight=False)
-            for line in _causes(verdict, rule):
-                console.print(f"      {printable(line)}", markup=False, highlight=False)
+            print_line(printable("\n".join([f"  {_MARKS[result]} {rule}: {result}", *_causes(verdict, rule)])))
         others = [error for error in verdict.errors if not any(error.startswith(f"{rule}: ") for rule in results)]
-        for text in (*others, *(verdict.reasons if not results and not others else ())):
-            console.print(f"  {printable(text)}", markup=False, highlight=False)
-        lines = [f"… {rule}: pending: {text}" for rule, text in pending.items()]
+        lines = [*(others or (() if results else verdict.reasons)), *map(": pending: ".join, pending.items())]
         for text in [*lines, *(["':approve' approves it"] if self._escalated is not None else [])]:
-            console.print(f"  {printable(text)}", markup=False, highlight=False)
+            print_line(printable(f"  {text}"))
 
-    def _pending(self) -> int:
-        obligations = self._session.obligations
-        if self._as_json:
-            print_json({"pending": obligations})
-        for line in [] if self._as_json else [f"{rule}: {text}" for rule, text in obligations.items()] or ["none"]:
-            print_line(line)
-        return 0
 
-    def _end(self) -> int:
-        verdict = self._session.finish()
-        self._print(verdict, dict.fromkeys(verdict.rules, "violated"), {})
-        self._begin()
-        return verdict.label
+def _help() -> int:
+    print_line(HELP)
+    return 0
 
 
 def _causes(verdict: Verdict, rule: str) -> Iterator[str]:
     """Yields why a rule is violated or undecided, and what to do."""
     for violation in verdict.violations:
         if violation.policy == rule:
-            yield violation.message
             evidence = violation.evidence if isinstance(violation.evidence, Mapping) else {}
-            yield from (f"{name}: {evidence[name]}" for name in ("needed", "missing") if name in evidence)
-            if violation.remedy:
-                yield f"to comply: {violation.remedy}"
-    for error in verdict.errors:
-        if error.startswith(f"{rule}: "):
-            yield error.removeprefix(f"{rule}: ")
+            yield f"      {violation.message}"
+            yield from (f"      {name}: {evidence[name]}" for name in ("needed", "missing") if name in evidence)
+            yield from [f"      to comply: {violation.remedy}"] if violation.remedy else []
+    yield from (f"      {error}" for error in verdict.errors if error.startswith(f"{rule}: "))
 
 
 def read_call(text: str) -> Event:
@@ -232,17 +199,9 @@ def read_call(text: str) -> Event:
         raise InputError(f"{text!r} is not a call; expected TOOL(NAME=VALUE, …), such as refund(amount=90)")
     source, outcome = _parted(f"f({match['rest']}")
     call = _parsed(source, text)
-    if not isinstance(call, ast.Call) or call.args:
+    if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
         raise InputError(f"{text!r} has an argument without a name; expected NAME=VALUE, such as amount=90")
-    args: dict[str, Any] = {}
-    for keyword in call.keywords:
-        value = _value(keyword.value, text)
-        if keyword.arg is None and not isinstance(value, dict):
-            raise InputError(f"{text!r}: '**' is not followed by an object; expected one, such as **{{\"a-b\": 1}}")
-        more = value if keyword.arg is None else {keyword.arg: value}
-        if repeated := args.keys() & more.keys():
-            raise InputError(f"{text!r} has the argument {min(repeated)!r} twice; expected it once")
-        args |= more
+    args = {str(keyword.arg): _value(keyword.value, text) for keyword in call.keywords}
     has_failed = outcome.split(" ")[0] == "failed"
     output = outcome.removeprefix("failed").strip() if has_failed else outcome
     value = _value(_parsed(output, text), text) if output else None
@@ -262,7 +221,8 @@ def _parted(text: str) -> tuple[str, str]:
 
 def _parsed(source: str, text: str) -> ast.expr:
     try:
-        return ast.parse(source.strip(), mode="eval").body
+        compile(source, "a call", "eval")  # it finds more errors, and runs nothing
+        return ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
         raise InputError(f"{text!r} cannot be read: {why}; expected TOOL(NAME=VALUE, …) -> OUTPUT") from None

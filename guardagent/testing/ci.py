@@ -23,7 +23,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -338,13 +338,3 @@ def _workflow(report: Report) -> Iterator[CiCheck]:
         message = ": ".join(filter(None, (f"{rule.id} {STATUSES[rule.status]}", rule.message)))
         finding = CiFinding(severity, f"policy/{rule.status}", message, places.of(node))
         yield CiCheck("verify", report.target, rule.id, () if rule.status == "proved" else (finding,))
-
-
-def with_options(settings: CiSettings, *, against: str | None, fail_on: str | None) -> CiSettings:
-    """Returns the settings with the options of a command line, which override the file.
-
-    Raises:
-        InputError: the severity is unknown.
-    """
-    options: dict[str, Any] = {"against": against, "fail_on": fail_on}
-    return replace(settings, **{name: value for name, value in options.items() if value is not None})

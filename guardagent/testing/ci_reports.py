@@ -48,7 +48,7 @@ def junit(report: CiReport) -> str:
 
 def _counts(checks: Any, report: CiReport) -> dict[str, str]:
     kinds = [{finding.kind == INVALID for finding in check.findings if report.fails(finding)} for check in checks]
-    errors = sum(True in found for found in kinds)
+    errors = sum(True in kinds_of_check for kinds_of_check in kinds)
     return {"tests": str(len(kinds)), "failures": str(sum(map(bool, kinds)) - errors), "errors": str(errors)}
 
 

@@ -55,7 +55,7 @@ def rows(policy: Path, capsys: pytest.CaptureFixture[str], *lines: str) -> list[
         ("f(a=1) -> failed", "f", {"a": 1}, None, "failed"),
         ('f(a=1) -> failed "no -> such)"', "f", {"a": 1}, "no -> such)", "failed"),
         ('f(a="x) -> y (")', "f", {"a": "x) -> y ("}, None, "ok"),
-        ('f(**{"order-id": -1})', "f", {"order-id": -1}, None, "ok"),
+        ("f(a=-1, b={})", "f", {"a": -1, "b": {}}, None, "ok"),
         ('f(a="日本")->-2.5', "f", {"a": "日本"}, -2.5, "ok"),
     ],
 )  # fmt: skip
@@ -90,28 +90,23 @@ def test_an_escalated_call_can_be_approved_and_a_call_be_forgotten(
     policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     big = 'refund(order="W1", amount=500)'
-    *_, escalated, approved, pending, fewer = rows(
-        policy, capsys, LOOK, big, ":approve", ":pending", ":undo", ":pending"
-    )
-    assert (escalated["decision"], approved["decision"], approved["results"]["person"]) == (
-        "escalate",
-        "allow",
-        "approved",
-    )
-    assert (list(pending["pending"]), fewer["pending"]) == (["receipt"], {})
+    *_, escalated, approved, after = rows(policy, capsys, LOOK, big, ":approve", ":undo", LOOK)
+    assert (escalated["decision"], approved["decision"]) == ("escalate", "allow")
+    assert approved["results"] == {"delivered": "satisfied", "person": "approved", "receipt": "satisfied"}
+    assert (list(approved["pending"]), after["pending"]) == (["receipt"], {})
     *_, ended, fresh = rows(policy, capsys, LOOK, REFUND, ":end", REFUND)
     assert (ended["decision"], ended["results"]) == ("deny", {"receipt": "violated"})
     assert fresh["results"]["delivered"] == "violated"
 
 
 def test_an_undo_keeps_earlier_approvals(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    *_, pending = rows(policy, capsys, LOOK, 'refund(order="W1", amount=500)', ":approve", LOOK, ":undo", ":pending")
-    assert list(pending["pending"]) == ["receipt"]
+    *_, last = rows(policy, capsys, LOOK, 'refund(order="W1", amount=500)', ":approve", LOOK, ":undo", LOOK)
+    assert list(last["pending"]) == ["receipt"]
 
 
 @pytest.mark.parametrize("line", [":approve", ":undo", ":aprove", ":", ":end now"])
 def test_a_command_out_of_place_is_an_error(policy: Path, line: str) -> None:
-    with pytest.raises(InputError, match=r"expected|known"):
+    with pytest.raises(InputError, match=r"expected|did you mean|known:"):
         PolicyTrial(load_policies(policy), {}, as_json=True).take(line)
 
 

@@ -85,7 +85,7 @@ PAGES = [
     if path.suffix in (".md", ".py", ".yaml", ".yml")
 ] + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "Dockerfile", "action.yml")]
 BY_NAME = re.compile(
-    r"""(?:install|pipx|uvx|add)\b[^\n]{0,40}?['"\x60 ]guardagent(?:\[[^\]\n]*\]|==|['"\x60]? *$)""", re.MULTILINE
+    r"""\b(?:install|pipx|uvx|add)\b[^\n]{0,40}?['"\x60 ]guardagent(?:\[[^\]\n]*\]|==|['"\x60]? *$)""", re.MULTILINE
 )
 
 

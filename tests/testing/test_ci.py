@@ -61,13 +61,13 @@ def graph(*tools: str) -> Any:
     return builder.graph().to_dict()
 
 
-def found(report: CiReport) -> list[tuple[str, str, str]]:
+def rows_of(report: CiReport) -> list[tuple[str, str, str]]:
     return [(check.step, finding.severity, finding.kind) for check in report.checks for finding in check.findings]
 
 
 def test_a_sound_project_passes_every_step(project: Path) -> None:
     report = run_checks(read_settings(project / "pyproject.toml"))
-    assert (report.status, [row for row in found(report) if row[1] != "note"]) == (0, [])
+    assert (report.status, [row for row in rows_of(report) if row[1] != "note"]) == (0, [])
     assert {check.step for check in report.checks} == {"lint", "test", "coverage", "replay", "verify"}
     assert [check.name for check in report.checks if check.step == "test"] == ["ok", "big", "first"]
 
@@ -75,14 +75,14 @@ def test_a_sound_project_passes_every_step(project: Path) -> None:
 PAYS_FIRST = json.dumps(graph("pay", "login"))
 FAULTS: dict[str, tuple[str, str, tuple[str, str, str], int]] = {
     "an expectation that does not hold": ("shop.cases.jsonl", case("x", 5, label=1), ("test", "error", "different"), 1),
-    "a line that is no case": ("shop.cases.jsonl", "{", ("test", "error", "invalid"), 2),
+    "an unreadable line": ("shop.cases.jsonl", "{", ("test", "error", "invalid"), 2),
     "an empty file of cases": ("shop.cases.jsonl", "", ("test", "error", "invalid"), 2),
     "a rule without a case": ("shop.cases.jsonl", COVERING[0], ("coverage", "warning", "uncovered"), 0),
-    "no policy": ("shop.yaml", "version: 1\npolicies: []\n", ("lint", "error", "invalid"), 2),
+    "a policy file without rules": ("shop.yaml", "version: 1\npolicies: []\n", ("lint", "error", "invalid"), 2),
     "a policy that changed": ("last.yaml", POLICY.replace("<= 100", "<= 10"), ("replay", "warning", "different"), 0),
     "an unreadable trace": ("traces.jsonl", "{", ("replay", "error", "invalid"), 2),
     "a workflow that pays first": ("graph.json", PAYS_FIRST, ("verify", "error", "policy/violated"), 1),
-    "no graph": ("graph.json", "[]", ("verify", "error", "invalid"), 2),
+    "a file without a graph": ("graph.json", "[]", ("verify", "error", "invalid"), 2),
     "a rule that nothing can keep": (
         "shop.yaml",
         POLICY + '- {id: never, temporal: "forall(pay(n=n), n > 5 && n < 3)"}\n',
@@ -98,7 +98,7 @@ def test_a_fault_is_found_by_its_step(project: Path, fault: str) -> None:
     file, content, row, status = FAULTS[fault]
     (project / file).write_text(content)
     report = run_checks(read_settings(project / "pyproject.toml"))
-    assert row in found(report)
+    assert row in rows_of(report)
     assert report.status == status
     assert {check.step for check in report.checks} >= {"lint", "replay", "verify"}
 
@@ -109,7 +109,7 @@ def test_a_missing_file_is_never_a_pass(project: Path, missing: str) -> None:
     (project / missing).unlink()
     report = run_checks(read_settings(project / "pyproject.toml"))
     assert report.status == (0 if missing == "shop.cases.jsonl" else 2)
-    assert any(severity in ("warning", "error") for _, severity, _ in found(report))
+    assert any(severity in ("warning", "error") for _, severity, _ in rows_of(report))
 
 
 @pytest.mark.parametrize(("fail_on", "status"), [("error", 0), ("warning", 1), ("note", 1)])
@@ -135,7 +135,7 @@ def test_the_last_policy_can_be_that_of_a_revision(project: Path) -> None:
     for against in ("HEAD", "HEAD^{tree}~0", "--help", "no-such-branch"):
         settings = CiSettings(policies=("rules/shop.yaml", "new.yaml"), replay=("traces.jsonl",), against=against)
         report = run_checks(settings)
-        rows = [row for row in found(report) if row[0] == "replay"]
+        rows = [row for row in rows_of(report) if row[0] == "replay"]
         assert rows == (
             [("replay", "warning", "different"), ("replay", "note", "new")]
             if against == "HEAD"

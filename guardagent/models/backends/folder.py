@@ -45,7 +45,7 @@ class Backend:
 
     @property
     def pending(self) -> str:
-        """How many prompts have an answer, and the oldest one without; empty if each has one."""
+        """The number of prompts with an answer, and the oldest one without; empty if each has one."""
         prompts = sorted(self._folder.glob("*.prompt.md"), key=lambda prompt: (prompt.stat().st_mtime_ns, prompt.name))
         answers = {prompt: prompt.with_name(prompt.name.replace(".prompt.", ".answer.")) for prompt in prompts}
         waiting = [prompt for prompt, answer in answers.items() if not _read(answer)]
