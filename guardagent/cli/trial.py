@@ -33,6 +33,7 @@ TOOL(…) -> failed VALUE               … as a call that failed
 :help, :quit"""
 _CALL = re.compile(r"\s*(?P<tool>[^\s()]+)\s*\((?P<rest>.*)", re.DOTALL)
 _MARKS = {"satisfied": "✔", "violated": "✘", "undecided": "?", "approved": "✔"}
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _NAMES = {"true": True, "false": False, "null": None}
 
 
@@ -213,7 +214,7 @@ def _parted(text: str) -> tuple[str, str]:
     for end in (match.start() + 1 for match in re.finditer(r"\)\s*(?:->|$)", text)):
         try:
             ast.parse(text[:end], mode="eval")
-        except (SyntaxError, ValueError):
+        except _UNREADABLE:
             continue
         return text[:end], text[end:].strip().removeprefix("->").strip()
     return text, ""
@@ -223,7 +224,7 @@ def _parsed(source: str, text: str) -> ast.expr:
     try:
         compile(source, "a call", "eval")  # it finds more errors, and runs nothing
         return ast.parse(source, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except _UNREADABLE as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
         raise InputError(f"{text!r} cannot be read: {why}; expected TOOL(NAME=VALUE, …) -> OUTPUT") from None
 
@@ -238,5 +239,5 @@ class _Constants(ast.NodeTransformer):
 def _value(node: ast.expr, text: str) -> Any:
     try:
         return ast.literal_eval(_Constants().visit(node))
-    except (ValueError, TypeError, RecursionError, MemoryError):
+    except (*_UNREADABLE, TypeError):
         raise InputError(f"{text!r} has a value that is not a literal; expected one such as 90, 'W1' or [1]") from None

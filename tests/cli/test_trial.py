@@ -67,7 +67,8 @@ def test_a_call_is_read(line: str, tool: str, args: dict[str, Any], output: Any,
 @pytest.mark.parametrize(
     "line",
     ["", "refund", "refund(90)", "refund(a=)", "refund(a=1", "(a=1)", "f(a=b)", "f(a=open('x'))", "f(**[1])",
-     "f(a=1) -> x y", "f(a=1, a=2)", "f(a=1) trailing"],
+     "f(a=1) -> x y", "f(a=1, a=2)", "f(a=1) trailing",
+     f"f(a={'(' * 3000}1{')' * 3000})", f"f(a={'-' * 9000}1)", "f(a='\0')", "f(a=1)\0", "f(a={1: 2}.x)"],
 )  # fmt: skip
 def test_anything_else_is_an_error_that_shows_the_form(line: str) -> None:
     with pytest.raises(InputError, match="expected "):

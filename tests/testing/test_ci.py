@@ -158,6 +158,7 @@ def test_the_last_policy_can_be_that_of_a_revision(project: Path) -> None:
         ("[tool.guardagent\n", "is not valid TOML"),
         ("tool = 1\n", "names nothing to check"),
         ("[tool]\nguardagent = 1\n", "names nothing to check"),
+        ('[tool.guardagent]\nworkflows = ["a.py"]\nreplay = ["l.db"]\n', "'replay' needs policies"),
     ],
 )
 def test_wrong_settings_are_errors(tmp_path: Path, text: str, says: str) -> None:
@@ -179,3 +180,10 @@ def test_the_command_writes_its_reports(project: Path, cli: Cli) -> None:
     assert json.loads(cli("ci", "--json", "--against", "nowhere").out)["status"] == 2
     for wrong in (["--fail-on", "all"], ["--format", "pdf"]):
         assert cli("ci", *wrong).status == 2
+
+
+def test_the_rules_of_a_pack_need_no_cases_here(project: Path) -> None:
+    """A pack has cases of its own; the rules of the project are still covered."""
+    (project / "shop.yaml").write_text(POLICY.replace("policies:", "include: [guardagent:payments]\npolicies:"))
+    report = run_checks(CiSettings(policies=("shop.yaml",)))
+    assert [check.name for check in report.checks if check.step == "coverage"] == ["login", "small"]
