@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A third of an installation is the compilation of modules that no test imports.
 export PIP_NO_COMPILE = 1
 
-.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines test-model-engines docs lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines test-model-engines docs wheel lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -103,6 +103,10 @@ VLLM_IMPORTS = aiohttp blake3 cachetools cbor2 cloudpickle fastapi jsonschema ms
 docs: .venv-docs/ready
 	.venv-docs/bin/python -m guardagent.cli.reference docs/commands
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+
+# One file in dist/, for machines without a checkout.
+wheel: .venv/python
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -326,6 +327,23 @@ class HttpEndpoint(Generic[Limits]):
         return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}/"
 
 
+def require_free(host: str, port: int) -> None:
+    """Checks that a server can listen at an address, before it does anything that users see.
+
+    Raises:
+        InputError: the host is unknown, or another program uses the port.
+    """
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except (OSError, UnicodeError) as error:
+        raise _unusable(host, port, getattr(error, "strerror", None) or str(error)) from None
+
+
+def _unusable(host: str, port: int, why: str) -> InputError:
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return InputError(f"'--listen {place}' cannot be used: {why}; expected an address that is free")
+
+
 async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     """Serves until it is stopped.
 
@@ -364,8 +382,7 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     try:
         await AnnouncingServer(config).serve()
     except SystemExit:
-        address = f"{endpoint.host}:{endpoint.port}"
-        raise InputError(f"--listen {address}: cannot be used; expected an address that is free") from None
+        raise _unusable(endpoint.host, endpoint.port, "see the error above") from None
 
 
 def _protocol(seconds: float) -> Any:

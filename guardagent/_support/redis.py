@@ -42,6 +42,10 @@ Check = tuple[str, str, str | None]
 Command = Sequence[str | int | float]
 
 
+class _UnsafeServerError(redis.RedisError):
+    """The server may lose acknowledged writes; the message names the setting that is expected."""
+
+
 class RedisServer(StoreServer):
     """The keys of one format on a server.
 
@@ -72,10 +76,9 @@ class RedisServer(StoreServer):
             self._commit = self._client.register_script(_COMMIT)
             self.name = self._prepare()
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
-            raise InputError(
-                f"{self.address.shown}: cannot be opened as a {kind.name}: {self.address.without_secrets(error)}; "
-                "expected a Redis server"
-            ) from None
+            expected = "" if isinstance(error, _UnsafeServerError) else "; expected a Redis server"
+            why = self.address.without_secrets(error)
+            raise InputError(f"{self.address.shown}: cannot be opened as a {kind.name}: {why}{expected}") from None
 
     def key(self, *parts: str) -> str:
         """Returns a key of this store."""
@@ -188,7 +191,7 @@ class RedisServer(StoreServer):
         return self.failure("it is another one than was opened; the server has lost its data, or somebody deleted it")
 
     def _refusal(self, problem: str, expected: str) -> redis.RedisError:
-        return redis.RedisError(f"the server {problem}; expected {expected}")
+        return _UnsafeServerError(f"the server {problem}; expected {expected}")
 
 
 def _answer(connection: Any, *command: str) -> Any:

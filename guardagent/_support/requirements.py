@@ -22,7 +22,13 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
         except PackageNotFoundError:
             installed = None
         if problem := version_problem(name, minimum, installed):
-            raise InputError(f"{problem}; expected {name} {minimum} or newer: pip install -U 'guardagent[{extra}]'")
+            raise InputError(f"{problem}; expected {name} {minimum} or newer: {install_hint(extra)}")
+
+
+def install_hint(*extras: str) -> str:
+    """Returns how to install extras, for messages. No index has this package, so a command cannot just name it."""
+    names = ",".join(extras)
+    return f"install the extra '{names}': pip install '.[{names}]' in the checkout, or 'FILE.whl[{names}]'"
 
 
 def version_problem(name: str, minimum: str, installed: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Judges cases and traces, and compares their verdicts with the expected ones.
+"""Judges cases and traces, compares their verdicts with the expected ones, and finds the rules that they cover.
 
 A case ends with a proposed call, which is judged. A trace is judged to its end, for rules that only the end can
 violate.
@@ -6,15 +6,19 @@ violate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.json_object import JsonObject, KeyType
 from guardagent.batch.records import Case, Trace, read_case, read_trace
 from guardagent.errors import ContentError, name_hint
+from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
+from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
@@ -93,6 +97,156 @@ def unknown_rule_hint(rule: str, known: Iterable[str]) -> str:
     """A hint that no policy has this id, with the nearest id; empty if one has it."""
     names = list(known)
     return "" if rule in names else f" (no such policy{name_hint(rule, names)})"
+
+
+LABELS = ("0 (may proceed)", "1 (may not)")
+
+
+def difference_lines(result: Result, known: Collection[str]) -> list[str]:
+    """The difference between the expectation of a case and its verdict, for people; empty if there is none.
+
+    Args:
+        result: the result of the case.
+        known: the ids of the policy's rules.
+    """
+    change = difference(result)
+    if not change:
+        return []
+    if change.label is not None:
+        label = f"expected {LABELS[change.label[0]]}, got {LABELS[change.label[1]]}"
+    else:
+        label = LABELS[result.label]
+    missing = (
+        f"  rule {rule!r}: expected to be violated{unknown_rule_hint(rule, known)}, but is not"
+        for rule in change.missing
+    )
+    unexpected = (f"  rule {rule!r}: violated, but not expected" for rule in change.unexpected)
+    reasons = (f"  reason: {reason}" for reason in json.loads(result.row)["reasons"])
+    return [f"  label: {label}", *missing, *unexpected, *reasons]
+
+
+# --- the rules that cases cover
+
+RuleOutcome = Literal["satisfied", "violated", "undecided"]
+
+
+def rule_results(
+    policies: Policies, proposed: Event, violated: Collection[str], errors: Collection[str]
+) -> dict[str, RuleOutcome]:
+    """The result of each rule that judges a call, or that its verdict names, in the order of the file.
+
+    Args:
+        policies: the policy.
+        proposed: the call: its tool and arguments.
+        violated: the rules that the verdict names.
+        errors: the checks that could not be made. One of no rule leaves all rules undecided.
+    """
+    call = SessionCall(proposed.tool, proposed.args)
+    judging = {policies.rule_of[number].id for number, _ in policies.applicability(call).monitors}
+    judging.update(source.id for source, _ in policies.requests)
+    undecided = {rule for rule in policies.ids if any(error.startswith(f"{rule}: ") for error in errors)}
+    unjudged = any(not any(error.startswith(f"{rule}: ") for rule in policies.ids) for error in errors)
+    return {
+        rule: "violated" if rule in violated else "undecided" if unjudged or rule in undecided else "satisfied"
+        for rule in policies.ids
+        if rule in judging or rule in violated or rule in undecided
+    }
+
+
+@dataclass(slots=True)
+class PolicyCoverage:
+    """The coverage of one policy.
+
+    A case *violates* a rule that is among the violated rules of its verdict. It *satisfies* a rule that judges its
+    proposed call (it names the tool, or a label of the call) and is neither violated nor undecided. A rule that only
+    the end of a conversation can violate, such as `after`, cannot be violated by a case: its satisfaction counts.
+
+    Attributes:
+        rules: the ids of all rules.
+        end_only: the rules that only the end of a conversation can violate.
+        violated, satisfied: rules with a case.
+        cases: the number of cases.
+    """
+
+    rules: tuple[str, ...]
+    end_only: frozenset[str]
+    violated: set[str] = field(default_factory=set)
+    satisfied: set[str] = field(default_factory=set)
+    cases: int = 0
+
+    @property
+    def never_violated(self) -> list[str]:
+        return [rule for rule in self.rules if rule not in self.violated and rule not in self.end_only]
+
+    @property
+    def never_satisfied(self) -> list[str]:
+        return [rule for rule in self.rules if rule not in self.satisfied]
+
+    def lines(self, policy: str) -> Iterator[str]:
+        """Yields a summary line, and one for each kind of gap."""
+        covered = len(set(self.rules) - set(self.never_violated) - set(self.never_satisfied))
+        yield f"{policy}: {covered} of {len(self.rules)} rules covered by {self.cases} cases"
+        for what, rules in (("never violated", self.never_violated), ("never satisfied", self.never_satisfied)):
+            if rules:
+                yield f"  {what} by a case: {', '.join(rules)}"
+
+
+class RuleCoverage:
+    """The coverage of all policies of a run."""
+
+    def __init__(self) -> None:
+        self.policies: dict[str, PolicyCoverage] = {}
+
+    def add(self, content: dict[str, Any]) -> None:
+        """Adds the result of `covered_rules`."""
+        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]))
+        policy = self.policies.setdefault(content["policy"], known)
+        policy.violated.update(content["violated"])
+        policy.satisfied.update(content["satisfied"])
+        policy.cases += 1
+
+    def clear(self) -> None:
+        self.policies.clear()
+
+    @property
+    def is_full(self) -> bool:
+        return not any(policy.never_violated or policy.never_satisfied for policy in self.policies.values())
+
+    def lines(self) -> list[str]:
+        return [
+            line for policy, policy_coverage in sorted(self.policies.items()) for line in policy_coverage.lines(policy)
+        ]
+
+
+def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a case covers, as JSON.
+
+    Args:
+        policies: the policy.
+        path: its file, for people.
+        proposed: the proposed call of the case.
+        verdict: the verdict as JSON.
+    """
+    results = rule_results(policies, proposed, verdict["rules"], verdict["errors"])
+    return {
+        "policy": path,
+        "rules": list(policies.ids),
+        "end_only": sorted(_end_only(policies)),
+        "violated": sorted(set(verdict["rules"])),
+        "satisfied": sorted(rule for rule, result in results.items() if result == "satisfied"),
+    }
+
+
+def _end_only(policies: Policies) -> Iterator[str]:
+    for rule in policies.rules:
+        if not any(_can_be_violated_by_a_call(monitor) for monitor in rule.monitors):
+            yield rule.id
+
+
+def _can_be_violated_by_a_call(monitor: Any) -> bool:
+    if isinstance(monitor, PropositionalMonitor):
+        return any(monitor.automaton.violated)
+    return not isinstance(monitor, ExistsMonitor | ResponseMonitor)
 
 
 # --- cases and traces with an expected verdict

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent._support.files import parse_json, replace_file
+from guardagent._support.requirements import install_hint
 from guardagent._version import __version__
 from guardagent.batch.results import ResultLog, file_errors
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
@@ -171,7 +172,7 @@ def write_results(out: Path, text: str, plot: Callable[[Path], None], summary: M
     try:
         plot(out / "plot.png")
     except ImportError:
-        sys.stderr.write("no plot: matplotlib is not installed; install 'guardagent[bench]'\n")
+        sys.stderr.write(f"no plot: matplotlib is not installed; {install_hint('bench')}\n")
     write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -219,6 +219,8 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "run": LazyCommand("guard", "run", "Run a guard program in the sandbox."),
     "check": LazyCommand("policies", "check", "Judge the proposed call of each case."),
     "test": LazyCommand("policies", "compare", "Compare verdicts with the expected ones, as a diff."),
+    "try": LazyCommand("trial", "try_", "Judge calls as you type them, with the result of each rule."),
+    "ci": LazyCommand("ci", "ci", "Lint, test, replay and verify what pyproject.toml names, for CI."),
     "audit": LazyCommand("policies", "audit", "Replay whole traces up to their end."),
     "report": LazyCommand("bench", "report", "Report on the results of an audit over tables."),
     "replay": LazyCommand("log", "replay", "Replay a log under a candidate policy."),

@@ -21,7 +21,7 @@ from guardagent.cli.policies import TableOptions, TableRun, error_of, require_ar
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.replay import ReplayReport, RuleDifferences
+    from guardagent.batch.replay import ReplayReport
     from guardagent.log.verification import ParsedEntry
 
 
@@ -284,29 +284,8 @@ def _show(report: ReplayReport) -> None:
     console = screen()
     for row in report.table.rows.values():
         if row.differs or row.undecidable:
-            for line in _lines(row):
+            for line in row.lines():
                 console.print(printable(line), markup=False, highlight=False)
-
-
-def _lines(row: RuleDifferences) -> list[str]:
-    counts = [f"{number:,} x {change}" for change, number in row.changes.items()]
-    counts += [f"{row.undecidable:,} undecidable"] if row.undecidable else []
-    lines = [f"{row.rule}: {', '.join(counts)}"]
-    if row.example is not None:
-        lines += [f"    {line}" for line in _example_lines(row.example)]
-    if row.undecidable_because:
-        lines.append(f"    undecidable: {row.undecidable_because}")
-    return lines
-
-
-def _example_lines(example: dict[str, Any]) -> list[str]:
-    number = example.get("entry", example.get("event"))
-    what = "event" if "event" in example else "entry"
-    where = f"{example['conversation']}, {'at the end' if number is None else f'{what} {number}'}"
-    args = json.dumps(example.get("args", {}), ensure_ascii=False, default=str)
-    call = f"{example['tool']}({args[:200]})" if example.get("tool") else "the end of the conversation"
-    reason = [f"reason: {example['reason']}"] if example["reason"] else []
-    return [f"for example {call} in {where}: {example['before']} -> {example['after']}", *reason]
 
 
 def _summarize(report: ReplayReport) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from guardagent._terminal import printable
-from guardagent.batch.cases import Difference, difference, unknown_rule_hint
+from guardagent.batch.cases import LABELS, Difference, difference, unknown_rule_hint
 from guardagent.types import Decision, Verdict, thaw
 
 if TYPE_CHECKING:
@@ -32,10 +32,7 @@ _MARKS = {
 
 def show_verdict(verdict: Verdict, console: Console) -> None:
     """Prints the decision, then the reasons or the allowed answer."""
-    mark, style = _MARKS[verdict.decision]
-    seconds = f"{verdict.elapsed_ms:.1f} ms, {verdict.model_calls} model calls"
-    console.print(f"{mark}", style=style, end="")
-    console.print(f"  ({verdict.checked_by}, {seconds})", style="dim", highlight=False)
+    show_decision(verdict, console)
     for reason in verdict.reasons:
         if not reason.startswith("could not be checked: "):  # printed as an error below
             _line(console, "reason", reason)
@@ -45,6 +42,14 @@ def show_verdict(verdict: Verdict, console: Console) -> None:
         _line(console, "risk", verdict.risk)
     if verdict.label == 0 and verdict.answer is not None:
         _line(console, "answer", verdict.answer)
+
+
+def show_decision(verdict: Verdict, console: Console) -> None:
+    """Prints the decision on one line, with who decided and how long it took."""
+    mark, style = _MARKS[verdict.decision]
+    seconds = f"{verdict.elapsed_ms:.1f} ms, {verdict.model_calls} model calls"
+    console.print(f"{mark}", style=style, end="")
+    console.print(f"  ({verdict.checked_by}, {seconds})", style="dim", highlight=False)
 
 
 def show_calls(calls: Iterable[ToolCall], console: Console) -> None:
@@ -125,9 +130,6 @@ def show_findings(findings: list[ComponentStatus], console: Console) -> None:
 # --- many verdicts
 
 
-_LABELS = ("0 (may proceed)", "1 (may not)")
-
-
 def show_result(result: Result, console: Console) -> None:
     """Prints the id, the verdict with its reasons, and the violated rules."""
     row = json.loads(result.row)
@@ -171,10 +173,10 @@ def show_difference(result: Result, where: str, known: Iterable[str], console: C
 
 def _diff_lines(difference: Difference, result: Result, known: Iterable[str]) -> Iterator[str]:
     if difference.label:
-        yield f"- label: {_LABELS[difference.label[0]]}"
-        yield f"+ label: {_LABELS[difference.label[1]]}"
+        yield f"- label: {LABELS[difference.label[0]]}"
+        yield f"+ label: {LABELS[difference.label[1]]}"
     else:
-        yield f"  label: {_LABELS[result.label]}"
+        yield f"  label: {LABELS[result.label]}"
     names = list(known)
     for rule in sorted({*result.rules, *difference.missing}):
         sign = "-" if rule in difference.missing else "+" if rule in difference.unexpected else " "

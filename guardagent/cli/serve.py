@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guardagent._support.http import HttpEndpoint, Limits, RequestLimits, is_loopback
+from guardagent._support.http import HttpEndpoint, Limits, RequestLimits, is_loopback, require_free
 from guardagent._support.log_lines import log_as_json, log_as_text
 from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
@@ -110,14 +110,15 @@ class ClientOptions:
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Reads the address to listen at.
+    """Reads the address to listen at. Nothing is loaded, created or shown for an address that is not free.
 
     Raises:
-        InputError: it is not HOST:PORT.
+        InputError: it is not HOST:PORT, or another program uses it.
     """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
         raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
+    require_free(host.strip("[]"), int(port))
     return host.strip("[]"), int(port)
 
 

@@ -104,7 +104,10 @@ def translate(
     for path, name in zip(report or [], formats, strict=True):
         save_text(path, render(result.summary, name))
     written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
-    print_result(written, render(result.summary, "markdown") + _written(result), as_json=as_json)
+    if result.pending and not as_json:  # the report would repeat it for each sentence
+        print_line(result.pending)
+    else:
+        print_result(written, render(result.summary, "markdown") + _written(result), as_json=as_json)
     raise typer.Exit(result.outcome)
 
 

@@ -197,15 +197,23 @@ def escaped(value: Any) -> str:
 
 
 def _wrapped_line(line: str) -> Iterator[str]:
-    """Splits a line into parts that fit the columns."""
-    part, columns = "", 0
+    """Splits a line into parts that fit the columns: before a space, or within a word that fills half of the line.
+
+    The space stays, so that the next part of a word can be told from the next word.
+    """
+    part = ""
     for character in line:
-        width = 2 if unicodedata.east_asian_width(character) in "WFA" else 1
-        if columns + width > _COLUMNS:
-            yield part
-            part, columns = _CONTINUATION, len(_CONTINUATION)
-        part, columns = part + character, columns + width
+        if _width(part + character) > _COLUMNS:
+            at = len(part) if character == " " else part.rfind(" ")
+            at = at if 2 * _width(part[at:]) <= _COLUMNS else len(part)
+            yield part[:at]
+            part = _CONTINUATION + part[at:]
+        part += character
     yield part
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WFA" else 1 for character in text)
 
 
 def _named(name: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._support.files import parse_json
 from guardagent._support.json_values import compile_pattern, linear_time_validator
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.models.redaction import scrub
 from guardagent.types import thaw
@@ -141,7 +142,7 @@ def _validator(schema_text: str, where: str) -> Validator:
         import jsonschema
         import referencing
     except ImportError:
-        raise InputError("validating arguments needs jsonschema; install 'guardagent[chat]'") from None
+        raise InputError(f"validating arguments needs jsonschema; {install_hint('chat')}") from None
     schema = json.loads(schema_text)
     try:
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -21,7 +21,7 @@ from typing import Any
 from guardagent._support import json_values
 from guardagent._support.files import save_text
 from guardagent._support.plugins import Plugins
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import GuardError, InputError, UnknownNameError
 from guardagent.hooks import client
 from guardagent.hooks.calls import MARK, read_transcript, stopped_calls, transcripts_of
 from guardagent.hooks.hook_event import HOSTS, HookHost, HookKind, HookOutput
@@ -44,7 +44,10 @@ def host_named(name: str) -> HookHost:
     Raises:
         UnknownNameError: there is no such host.
     """
-    hook_host: HookHost = HOSTS.load(name.replace("-", "_")).Host()
+    module = name.replace("-", "_")
+    if module not in HOSTS:
+        raise UnknownNameError(HOSTS.kind, name, (known.replace("_", "-") for known in HOSTS))
+    hook_host: HookHost = HOSTS.load(module).Host()
     return hook_host
 
 

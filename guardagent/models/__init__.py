@@ -38,7 +38,8 @@ class Model(Protocol):
 
     A custom model needs this one method. Optional members: `acomplete`, a coroutine of the same shape for `aguard`
     (otherwise `complete` is called in a thread); a parameter `temperature`, if several plans vote; `prices` (US dollars
-    per million prompt and completion tokens) and `max_tokens`, for a cap on the cost.
+    per million prompt and completion tokens) and `max_tokens`, for a cap on the cost; and `pending`, a text about the
+    answers that are still to be written, for a model whose answers come later.
     """
 
     def complete(self, messages: Sequence[Message]) -> Completion:

@@ -1,138 +1,34 @@
-"""Files of cases, which pytest runs as tests, and the rules that these cases cover.
-
-A case *violates* a rule that is among the violated rules of its verdict. It *satisfies* a rule that judges its proposed
-call (it names the tool, or a label of the call) and is neither violated nor undecided. A rule that only the end of a
-conversation can violate, such as `after`, cannot be violated by a case: only its satisfaction counts.
-"""
+"""Files of cases, which pytest runs as tests."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from guardagent.batch.cases import Difference, difference, judge_case, read_expectation, unknown_rule_hint
+from guardagent.batch.cases import (
+    RuleCoverage,
+    covered_rules,
+    difference_lines,
+    judge_case,
+    read_expectation,
+)
 from guardagent.batch.pipeline import Job, judge_line
 from guardagent.batch.records import InputLine, LineReader, open_bytes
-from guardagent.batch.results import Result
 from guardagent.errors import GuardError
-from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.load import load_policies
-from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
-from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
-from guardagent.testing.pytest_plugin import POLICY, SUFFIX
-from guardagent.types import Event
-
-
-@dataclass(slots=True)
-class PolicyCoverage:
-    """The coverage of one policy.
-
-    Attributes:
-        rules: the ids of all rules.
-        end_only: the rules that only the end of a conversation can violate.
-        violated, satisfied: rules with a case.
-        cases: the number of cases.
-    """
-
-    rules: tuple[str, ...]
-    end_only: frozenset[str]
-    violated: set[str] = field(default_factory=set)
-    satisfied: set[str] = field(default_factory=set)
-    cases: int = 0
-
-    @property
-    def never_violated(self) -> list[str]:
-        return [rule for rule in self.rules if rule not in self.violated and rule not in self.end_only]
-
-    @property
-    def never_satisfied(self) -> list[str]:
-        return [rule for rule in self.rules if rule not in self.satisfied]
-
-    def lines(self, policy: str) -> Iterator[str]:
-        """Yields a summary line, and one for each kind of gap."""
-        covered = len(set(self.rules) - set(self.never_violated) - set(self.never_satisfied))
-        yield f"{policy}: {covered} of {len(self.rules)} rules covered by {self.cases} cases"
-        for what, rules in (("never violated", self.never_violated), ("never satisfied", self.never_satisfied)):
-            if rules:
-                yield f"  {what} by a case: {', '.join(rules)}"
-
-
-class RuleCoverage:
-    """The coverage of all policies of a run."""
-
-    def __init__(self) -> None:
-        self.policies: dict[str, PolicyCoverage] = {}
-
-    def add(self, content: dict[str, Any]) -> None:
-        """Adds the result of `covered_rules`."""
-        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]))
-        policy = self.policies.setdefault(content["policy"], known)
-        policy.violated.update(content["violated"])
-        policy.satisfied.update(content["satisfied"])
-        policy.cases += 1
-
-    def clear(self) -> None:
-        self.policies.clear()
-
-    @property
-    def is_full(self) -> bool:
-        return not any(policy.never_violated or policy.never_satisfied for policy in self.policies.values())
-
-    def lines(self) -> list[str]:
-        return [
-            line for policy, policy_coverage in sorted(self.policies.items()) for line in policy_coverage.lines(policy)
-        ]
-
+from guardagent.testing.pytest_plugin import POLICY, policy_beside
 
 COVERAGE = RuleCoverage()
 """The coverage of this process's run."""
 
 
-def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[str, Any]) -> dict[str, Any]:
-    """Returns what a case covers, as JSON.
-
-    Args:
-        policies: the policy.
-        path: its file, for people.
-        proposed: the proposed call of the case.
-        verdict: the verdict as JSON.
-    """
-    call = SessionCall(proposed.tool, proposed.args)
-    judging = {policies.rule_of[number].id for number, _ in policies.applicability(call).monitors}
-    judging.update(source.id for source, _ in policies.requests)
-    undecided = {rule for rule in judging if any(error.startswith(f"{rule}: ") for error in verdict["errors"])}
-    unjudged = any(not any(error.startswith(f"{rule}: ") for rule in policies.ids) for error in verdict["errors"])
-    satisfied = set() if unjudged else judging - undecided - set(verdict["rules"])
-    return {
-        "policy": path,
-        "rules": list(policies.ids),
-        "end_only": sorted(_end_only(policies)),
-        "violated": sorted(set(verdict["rules"])),
-        "satisfied": sorted(satisfied),
-    }
-
-
-def _end_only(policies: Policies) -> Iterator[str]:
-    for rule in policies.rules:
-        if not any(_can_be_violated_by_a_call(monitor) for monitor in rule.monitors):
-            yield rule.id
-
-
-def _can_be_violated_by_a_call(monitor: Any) -> bool:
-    if isinstance(monitor, PropositionalMonitor):
-        return any(monitor.automaton.violated)
-    return not isinstance(monitor, ExistsMonitor | ResponseMonitor)
-
-
-_LABELS = ("0 (may proceed)", "1 (may not)")
 _LOADED = pytest.StashKey[dict[Path, Policies]]()
 
 
@@ -173,12 +69,8 @@ class CasesFile(pytest.File):
 
     def _policy_path(self) -> Path:
         """`shop.yaml` for `shop.cases.jsonl` and `shop.refunds.cases.jsonl`; otherwise that of the ini-file."""
-        stem = self.path.name.removesuffix(SUFFIX)
-        while stem:
-            for suffix in (".yaml", ".yml"):
-                if (name := self.path.with_name(stem + suffix)).is_file():
-                    return name
-            stem = stem.rpartition(".")[0]
+        if (beside := policy_beside(self.path)) is not None:
+            return beside
         named = self.config.getini(POLICY)
         if not named:
             expected = self.path.with_name(self.path.name.split(".")[0] + ".yaml")
@@ -209,23 +101,11 @@ class CaseItem(pytest.Item):
             raise CaseFailedError(result.error)
         case = read_expectation(self._line.text(self.path), self.path, self._line.number)
         path = os.path.relpath(self._policy, self.config.rootpath)
-        self.coverage = covered_rules(self._policies, path, case.proposed, json.loads(result.row))
-        if problem := difference(result):
-            raise CaseFailedError("\n".join(self._message(result, problem)))
-
-    def _message(self, result: Result, difference: Difference) -> Iterator[str]:
-        row = json.loads(result.row)
-        yield f"{self.path}:{self._line.number}: case {str(row['id'])!r} differs from its expectation"
-        if difference.label is not None:
-            yield f"  label: expected {_LABELS[difference.label[0]]}, got {_LABELS[difference.label[1]]}"
-        else:
-            yield f"  label: {_LABELS[result.label]}"
-        for rule in difference.missing:
-            yield f"  rule {rule!r}: expected to be violated{unknown_rule_hint(rule, self._policies.ids)}, but is not"
-        for rule in difference.unexpected:
-            yield f"  rule {rule!r}: violated, but not expected"
-        for reason in row["reasons"]:
-            yield f"  reason: {reason}"
+        record = json.loads(result.row)
+        self.coverage = covered_rules(self._policies, path, case.proposed, record)
+        if lines := difference_lines(result, self._policies.ids):
+            place = f"{self.path}:{self._line.number}: case {str(record['id'])!r}"
+            raise CaseFailedError("\n".join([f"{place} differs from its expectation", *lines]))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Shows the message of a case, without a traceback."""

@@ -40,6 +40,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return CasesFile.from_parent(parent, path=file_path)
 
 
+def policy_beside(cases: Path) -> Path | None:
+    """The policy of a file of cases: `shop.yaml` for `shop.cases.jsonl` and `shop.refunds.cases.jsonl`."""
+    stem = cases.name.removesuffix(SUFFIX)
+    while stem:
+        for suffix in (".yaml", ".yml"):
+            if (policy := cases.with_name(stem + suffix)).is_file():
+                return policy
+        stem = stem.rpartition(".")[0]
+    return None
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """Notes what a case covers. With pytest-xdist, reports come from other processes."""
     coverage = getattr(report, "guardagent_coverage", None)

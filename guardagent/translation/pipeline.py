@@ -131,12 +131,14 @@ class Translation:
         summary: the content of the report.
         written: the files that were written, the policy first; empty if no sentence has a rule.
         outcome: the exit status: 0 settled, 1 questions or findings are open, 3 sentences could not be translated.
+        pending: for a model whose answers a person writes: how many are missing, and the next one.
     """
 
     review: Review
     summary: TranslationSummary
     written: tuple[Path, ...]
     outcome: Literal[0, 1, 3]
+    pending: str = ""
 
 
 def translate(
@@ -195,7 +197,8 @@ def translate(
     meter = Meter(loaded, max_cost, ResponseCache(answers), counts_cached=True)
     requests = ModelRequests(meter, Prompts(prompts), parallel=parallel)
     with folder_lock(answers):
-        return _Run(path, answers, context, requests, progress).run()
+        translation = _Run(path, answers, context, requests, progress).run()
+    return replace(translation, pending=getattr(loaded, "pending", "")) if translation.outcome == 3 else translation
 
 
 class _Run:

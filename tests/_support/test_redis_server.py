@@ -65,8 +65,9 @@ def server(folder: Path, **settings: str) -> Iterator[tuple[str, Any]]:
 def test_a_server_that_may_forget_is_refused(tmp_path: Path, settings: dict[str, str], says: str) -> None:
     with server(tmp_path, **settings) as (address, _):
         for new in (new_ledger, new_counters):
-            with pytest.raises(InputError, match=says):
+            with pytest.raises(InputError, match=says) as refused:
                 new(address)
+            assert str(refused.value).count("; expected ") == 1
         if "appendfsync" in says:
             new_ledger(f"{address}?durability=unchecked")
 

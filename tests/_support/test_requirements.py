@@ -14,7 +14,7 @@ from guardagent.errors import InputError
 def test_a_missing_dependency_names_the_extra() -> None:
     """The message also has the required version."""
     message = (
-        r"no-such-host is not installed; expected no-such-host 1\.4 or newer: pip install -U 'guardagent\[hosts\]'"
+        r"not installed; expected no-such-host 1\.4 or newer: install the extra 'hosts': pip install '\.\[hosts\]'"
     )
     with pytest.raises(InputError, match=message):
         require({"pytest": "8.2", "no-such-host": "1.4"}, "hosts")

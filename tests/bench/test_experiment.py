@@ -140,7 +140,7 @@ def test_without_matplotlib_there_is_no_plot(
     """It says what to install, and everything else is written."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     run()
-    assert "install 'guardagent[bench]'" in capsys.readouterr().err
+    assert "pip install '.[bench]'" in capsys.readouterr().err
     assert not (tmp_path / "out" / "plot.png").exists()
     assert (tmp_path / "out" / "summary.json").exists()
 

@@ -1,7 +1,9 @@
 """Effects of importing and installing the package."""
 
 import ast
+import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import guardagent
 
@@ -73,6 +76,110 @@ def test_every_extra_is_on_its_page() -> None:
     page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [name for name in extras if f"`{name}`" not in page] == []
+
+
+PAGES = [
+    path
+    for folder in ("docs", "guardagent", "benchmarks", "deploy")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".md", ".py", ".yaml", ".yml")
+] + [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "Dockerfile", "action.yml")]
+BY_NAME = re.compile(
+    r"""\b(?:install|pipx|uvx|add)\b[^\n]{0,40}?['"\x60 ]guardagent(?:\[[^\]\n]*\]|==|['"\x60]? *$)""", re.MULTILINE
+)
+
+
+def test_nothing_says_that_an_index_has_the_package() -> None:
+    """One page says how to install, from a checkout or a wheel; a package of this name elsewhere is not ours."""
+    assert [str(path.relative_to(ROOT)) for path in PAGES if BY_NAME.search(path.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install guardagent",
+        "pip install 'guardagent[solver]'",
+        "uv add guardagent==1.2",
+        '`pip install -U "guardagent[a,b]"`',
+    ],
+)
+def test_such_a_command_is_recognised(text: str) -> None:
+    assert BY_NAME.search(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install .",
+        "pip install '.[solver]'",
+        "pip install 'dist/guardagent-0.1.0-py3-none-any.whl[a]'",
+        "guardagent hook install",
+    ],
+)
+def test_installing_from_a_checkout_is_no_such_command(text: str) -> None:
+    assert not BY_NAME.search(text)
+
+
+def test_make_has_a_target_for_the_wheel() -> None:
+    plan = subprocess.run(["make", "-n", "wheel"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    assert "pip wheel" in plan
+    assert "--wheel-dir dist ." in plan
+
+
+STEPS = {
+    step["name"]: step for step in yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+}
+
+
+def run_step(name: str, folder: Path, **values: str) -> list[list[str]]:
+    """Runs a step of the action; its programs only note how they are called."""
+    for program in ("python", "guardagent"):
+        fake = folder / "bin" / program
+        fake.parent.mkdir(exist_ok=True)
+        fake.write_text(f'#!{sys.executable}\nimport json, sys\nprint(json.dumps(["{program}", *sys.argv[1:]]))\n')
+        fake.chmod(0o700)
+    step = STEPS[name]
+    assert step["env"].keys() >= values.keys()
+    environment = {
+        **dict.fromkeys(step["env"], ""),
+        **values,
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
+    command = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]  # as GitHub runs it
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("checkout", ["/action", "/a folder/guardagent"])
+def test_the_action_installs_its_own_checkout(tmp_path: Path, checkout: str) -> None:
+    assert run_step("Install", tmp_path, CHECKOUT=checkout, EXTRAS="solver,sql") == [
+        ["python", "-m", "pip", "install", "--quiet", f"{checkout}[solver,sql]"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        ({}, []),
+        ({"AGAINST": "origin/main"}, ["--against", "origin/main"]),
+        ({"FAIL_ON": "warning", "SARIF": "a b.sarif"}, ["--fail-on", "warning", "--sarif", "a b.sarif"]),
+        ({"JUNIT": "$(touch x);`id`"}, ["--junit", "$(touch x);`id`"]),
+    ],
+)
+def test_the_action_runs_one_command(tmp_path: Path, values: dict[str, str], options: list[str]) -> None:
+    """Inputs are data: nothing of them is run. The hook for pre-commit runs the same."""
+    assert run_step("Check", tmp_path, **values) == [["guardagent", "ci", "--format", "github", *options]]
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert (hook["entry"], hook["language"], hook["pass_filenames"]) == ("guardagent ci", "python", False)
+
+
+def test_every_option_of_the_action_is_one_of_the_command() -> None:
+    """The inputs are those that the steps use."""
+    page = (ROOT / "docs" / "commands" / "ci.md").read_text(encoding="utf-8")
+    for option in re.findall(r"--[\w-]+", STEPS["Check"]["run"]):
+        assert f"`{option} " in page
+    action = (ROOT / "action.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"inputs\.([\w-]+)", action)) == yaml.safe_load(action)["inputs"].keys()
 
 
 @pytest.fixture(scope="module")

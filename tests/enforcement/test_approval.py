@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -48,6 +49,31 @@ def test_no_value_leaves_its_line(filler: str, columns: int) -> None:
     assert all(sum(width if word == filler else 1 for word in line) <= 60 for line in text.splitlines())
     drawn = [line[at : at + columns] for line in text.splitlines() for at in range(0, len(line), columns)]
     assert [line for line in drawn if line.lstrip().startswith("amount")] == ["  amount = 9000"]
+
+
+REASONS = [
+    "Payments in this currency need a person's approval, whatever the amount and the day.",
+    "A refund above the limit of its shop needs approval.",
+    "short",
+    "",
+    "one " * 60,
+    "Überweisungen über dieser Grenze brauchen die Zustimmung einer zweiten Person.",
+    "この支払いには 担当者の 承認が必要です。 金額が上限を 超えています。",
+    "x" * 200,
+    f"see {'y' * 90} and the rest",
+    "words   with   wide   gaps   between   them   stay   as   they   are   written",
+    "a-hyphenated-name/and/a/path/of/some/length to read before the next word",
+]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_line_breaks_between_words(reason: str) -> None:
+    """Each character stays, and a continuation begins with a space exactly where a new word begins."""
+    lines = ApprovalRequest("pay", {}, Verdict(Decision.ESCALATE, reasons=(reason,)), "c").text().splitlines()[1:]
+    parts = [lines[0], *(line.removeprefix("    ... ") for line in lines[1:])]
+    assert "".join(parts) == f'Why you are asked: "{reason}"'
+    broken = [part.split()[-1] + after.split()[0] for part, after in pairwise(parts) if after[0] != " "]
+    assert all(len(word) > 30 for word in broken)
 
 
 def test_combining_marks_are_limited() -> None:

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("tree_sitter_bash")
 
 from guardagent import load_policies
-from guardagent.errors import InputError
+from guardagent.errors import InputError, UnknownNameError
 from guardagent.hooks.hook_state import PendingAsks, state_folder
-from guardagent.hooks.installation import set_up
+from guardagent.hooks.installation import host_named, set_up
 from guardagent.server.state import open_state
 from tests.conftest import Cli
 
@@ -96,3 +96,26 @@ def test_an_approval_ends_after_an_hour(tmp_path: Path) -> None:
     assert not asks.use(name)
     asks.request("codex", "s1", "Bash", {"command": "x"}, ())
     assert [question.name for question in asks.pending()] == [name], "it can be requested again"
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "cursor", "gemini-cli", "claude_code"])
+def test_a_host_has_the_name_of_the_help(name: str) -> None:
+    assert host_named(name).title
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("claude", "claude-code"),
+        ("claude code", "claude-code"),
+        ("gemini", "gemini-cli"),
+        ("cusror", "cursor"),
+        ("", None),
+    ],
+)
+def test_an_unknown_host_proposes_the_spelling_of_the_help(name: str, nearest: str | None) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        host_named(name)
+    text = str(refused.value)
+    assert (f"did you mean {nearest!r}?" in text) is (nearest is not None)
+    assert text.endswith("known: claude-code, codex, cursor, gemini-cli")

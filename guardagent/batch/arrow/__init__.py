@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from guardagent._support.plugins import Plugins
+from guardagent._support.requirements import install_hint
 from guardagent._version import __version__
 from guardagent.batch.arrow import engines
 from guardagent.batch.arrow.rows import is_foreign, staged
@@ -92,9 +93,7 @@ def engine_named(name: str) -> PartitionJudge:
     try:
         return cast(PartitionJudge, ENGINES.load(name).judge)
     except ImportError as error:
-        raise InputError(
-            f"the engine {name!r} needs {error.name!r}; expected it installed: pip install 'guardagent[{name}]'"
-        ) from None
+        raise InputError(f"the engine {name!r} needs {error.name!r}; {install_hint(name)}") from None
 
 
 def _splits(files: Sequence[SourceFile], staging: Path) -> list[Split]:

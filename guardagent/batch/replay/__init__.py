@@ -8,6 +8,7 @@ how a candidate's answers differ, by rule, with an example of each.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -318,6 +319,17 @@ class RuleDifferences:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         return cls(**{**values, "changes": Counter(values["changes"])})
 
+    def lines(self) -> list[str]:
+        """The differences for people: the counts, the example, and why calls are undecidable."""
+        counts = [f"{number:,} x {change}" for change, number in self.changes.items()]
+        counts += [f"{self.undecidable:,} undecidable"] if self.undecidable else []
+        lines = [f"{self.rule}: {', '.join(counts)}"]
+        if self.example is not None:
+            lines += [f"    {line}" for line in _example_lines(self.example)]
+        if self.undecidable_because:
+            lines.append(f"    undecidable: {self.undecidable_because}")
+        return lines
+
     def add(self, other: RuleDifferences) -> None:
         """Adds the differences of later calls."""
         self.differs += other.differs
@@ -325,6 +337,16 @@ class RuleDifferences:
         self.changes.update(other.changes)
         self.example = self.example or other.example
         self.undecidable_because = self.undecidable_because or other.undecidable_because
+
+
+def _example_lines(example: dict[str, Any]) -> list[str]:
+    number = example.get("entry", example.get("event"))
+    what = "event" if "event" in example else "entry"
+    where = f"{example['conversation']}, {'at the end' if number is None else f'{what} {number}'}"
+    args = json.dumps(example.get("args", {}), ensure_ascii=False, default=str)
+    call = f"{example['tool']}({args[:200]})" if example.get("tool") else "the end of the conversation"
+    reason = [f"reason: {example['reason']}"] if example["reason"] else []
+    return [f"for example {call} in {where}: {example['before']} -> {example['after']}", *reason]
 
 
 class DifferenceTable:

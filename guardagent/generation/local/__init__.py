@@ -23,11 +23,12 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Unpack
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 
 _MISSING = [name for name in ("torch", "transformers", "llguidance") if find_spec(name) is None]
 if _MISSING:
-    raise InputError(f"{', '.join(_MISSING)} missing; guarded decoding needs: pip install 'guardagent[generation]'")
+    raise InputError(f"{', '.join(_MISSING)} missing; for guarded decoding {install_hint('generation')}")
 
 from guardagent.generation.local.batch import BatchEngine, GuardedBatch, PendingTurn, guarded_generate_batch
 from guardagent.generation.local.checks import GeneratedCall, GeneratedTurn, MaskedTurn, MaskOptions

@@ -43,6 +43,17 @@ class Backend:
     def __repr__(self) -> str:
         return f"<model {self.name}>"
 
+    @property
+    def pending(self) -> str:
+        """The number of prompts with an answer, and the oldest one without; empty if each has one."""
+        prompts = sorted(self._folder.glob("*.prompt.md"), key=lambda prompt: (prompt.stat().st_mtime_ns, prompt.name))
+        answers = {prompt: prompt.with_name(prompt.name.replace(".prompt.", ".answer.")) for prompt in prompts}
+        waiting = [prompt for prompt, answer in answers.items() if not _read(answer)]
+        if not waiting:
+            return ""
+        done = f"{len(prompts) - len(waiting):,} of {len(prompts):,} answered"
+        return f"{done}, next: {waiting[0]}; write the answer to {answers[waiting[0]]} and run again"
+
     def complete(self, messages: Sequence[Message], *, temperature: float = 0.0, sample: int = 0) -> Completion:
         """Answers as a `Model`.
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.models import Completion, Message
 from guardagent.models.backends._prices import checked_prices, cost_of
@@ -96,7 +97,7 @@ def _library(model: str) -> Any:
         import litellm
     except ImportError:
         raise InputError(
-            f"model {model!r} needs LiteLLM; install 'guardagent[litellm]', "
+            f"model {model!r} needs LiteLLM; {install_hint('litellm')}, "
             f"or use 'openai/{model}' for a model of an OpenAI-compatible endpoint"
         ) from None
     litellm.suppress_debug_info = True  # it prints advertisements on errors

@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from itertools import islice, product
 from typing import Any
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.packs.shell.listings import listed_by
 
@@ -410,7 +411,7 @@ def bash_parser() -> Any:
         import tree_sitter
         import tree_sitter_bash
     except ImportError:
-        raise InputError("reading shell commands needs more packages: pip install 'guardagent[shell]'") from None
+        raise InputError(f"reading shell commands needs more packages; {install_hint('shell')}") from None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.packs import named_values, strings
 
@@ -15,7 +16,7 @@ try:
     import sqlglot
     from sqlglot import exp
 except ImportError:
-    raise InputError("reading SQL needs one more package: pip install 'guardagent[sql]'") from None
+    raise InputError(f"reading SQL needs one more package; {install_hint('sql')}") from None
 
 from guardagent.packs.sql.narrowing import is_narrow
 

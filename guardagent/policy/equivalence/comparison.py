@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from guardagent._support.requirements import install_hint
 from guardagent.policy.equivalence.draft import ComparedDraft, Comparison, Same, Undecided, Witness
 from guardagent.policy.equivalence.phrases import OTHER, ToolDescription, read_tools
 from guardagent.policy.equivalence.proofs import StepComparison, SymbolicComparison
@@ -141,7 +142,7 @@ class _RuleComparison:
         try:
             import z3  # noqa: F401
         except ImportError:
-            self._undecided.append("Z3 is not installed; install 'guardagent[solver]'")
+            self._undecided.append(f"Z3 is not installed; {install_hint('solver')}")
             return None
         return SymbolicComparison((self._first, self._second), (parts[0], parts[1]), self._tools, self._until)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
+from guardagent._support.requirements import install_hint
 from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.terms import is_own, is_true, names_in
 from guardagent.policy.language import ast
@@ -33,7 +34,7 @@ def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
     try:
         import z3  # noqa: F401
     except ImportError:
-        target.add_undecided("data rules", "Z3 is not installed; install 'guardagent[solver]'")
+        target.add_undecided("data rules", f"Z3 is not installed; {install_hint('solver')}")
         return None
     return PolicyAnalysis(target.policies, budget=target.seconds, known=target.known)
 

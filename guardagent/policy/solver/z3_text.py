@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.solver.script import LineIndex, SExprReader, SmtError, UnsupportedError
 
@@ -81,7 +82,7 @@ def solver_module() -> Any:
     try:
         import z3
     except ImportError:
-        raise InputError("solver rules need Z3; install 'guardagent[solver]'") from None
+        raise InputError(f"solver rules need Z3; {install_hint('solver')}") from None
     return z3
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent._support.files import parse_json
+from guardagent._support.requirements import install_hint
 from guardagent.errors import GuardError, InputError
 from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query, parse_demonstration
 from guardagent.programs.memory.search import profile
@@ -136,9 +137,7 @@ class Store:
         try:
             import chromadb
         except ImportError:
-            raise InputError(
-                f"{self.address}: Chroma's client is not installed; to install it: pip install 'guardagent[chroma]'"
-            ) from None
+            raise InputError(f"{self.address}: Chroma's client is not installed; {install_hint('chroma')}") from None
         token = os.environ.get(TOKEN)
         client = chromadb.HttpClient(
             host=self._host,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent._terminal import single_line
@@ -40,6 +40,53 @@ def render(report: Report) -> str:
 
 def render_all(listing: ReportListing) -> str:
     """Returns a SARIF log of one run with the results of all reports; unread places are notifications of errors."""
+    return sarif_log(runs_of(listing))
+
+
+def sarif_log(runs: Sequence[_Json]) -> str:
+    """Returns a log of runs. Each needs an `automationDetails.id` of its own: services tell runs apart by it."""
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": list(runs)})
+
+
+def findings_run(name: str, findings: Iterable[tuple[str, str, str, SourceLocation | None]]) -> _Json:
+    """Returns a run with findings that are about no graph.
+
+    Args:
+        name: the name of the run.
+        findings: the kind, the severity, the message and the place of each.
+    """
+    rows = list(findings)
+    kinds = list(dict.fromkeys(kind for kind, _, _, _ in rows))
+    results = [
+        {
+            "ruleId": kind,
+            "ruleIndex": kinds.index(kind),
+            "level": severity,
+            "message": _message(message),
+            "locations": [{"physicalLocation": _physical(place)}] if place else [],
+            "partialFingerprints": _fingerprint(kind, place.file if place else "", message),
+        }
+        for kind, severity, message, place in rows
+    ]
+    rules = [_rule(kind, f"{kind}.", kind, kind, kind.partition("/")[0]) for kind in kinds]
+    return _run(name, rules, results, [], successful=not any(kind.endswith("/invalid") for kind in kinds))
+
+
+def _run(
+    name: str, rules: Sequence[_Json], results: Sequence[_Json], notes: Sequence[_Json], *, successful: bool
+) -> _Json:
+    return {
+        "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": rules}},
+        "automationDetails": {"id": f"guardagent/{single_line(name)}/"},
+        "invocations": [{"executionSuccessful": successful, "toolExecutionNotifications": notes}],
+        "originalUriBaseIds": {_ROOT: {"description": _message("The folder in which verify was run.")}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+
+
+def runs_of(listing: ReportListing) -> list[_Json]:
+    """Returns the runs of a listing: one, with the results of all reports."""
     policy_rules = [rule for report in listing.reports for rule in report.rules]
     rules = list({rule["id"]: rule for rule in [*_check_rules(), *map(_policy_rule, policy_rules)]}.values())
     parts = [_SarifReport(report, rules, _MOST_STEPS // max(1, len(listing.reports))) for report in listing.reports]
@@ -49,16 +96,8 @@ def render_all(listing: ReportListing) -> str:
         *map(_unread, listing.unread),
     ]
     about = [part.properties() for part in parts]
-    run = {
-        "tool": {"driver": {"name": "GuardAgent", "version": __version__, "rules": rules}},
-        "automationDetails": {"id": f"guardagent/{single_line(listing.target)}/"},
-        "invocations": [{"executionSuccessful": not listing.unread, "toolExecutionNotifications": notifications}],
-        "originalUriBaseIds": {_ROOT: {"description": _message("The folder in which verify was run.")}},
-        "columnKind": "unicodeCodePoints",
-        "results": results,
-        "properties": about[0] if listing.is_single else {"passed": listing.passed, "reports": about},
-    }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+    run = _run(listing.target, rules, results, notifications, successful=not listing.unread)
+    return [run | {"properties": about[0] if listing.is_single else {"passed": listing.passed, "reports": about}}]
 
 
 SARIF = ReportFormat(".sarif", render, render_all)
@@ -119,14 +158,13 @@ class _SarifReport:
         self, rule_id: str, level: str, message: str, graph_finding: GraphFinding | RuleResult, node: Node | None
     ) -> _Json:
         location = self._location(node)
-        identity = "\0".join([rule_id, self._report.graph.name, node.id if node else "", message])
         return {
             "ruleId": rule_id,
             "ruleIndex": self._index[rule_id],
             "level": level,
             "message": _message(message),
             "locations": [location] if location else [],
-            "partialFingerprints": {"guardagent/v1": hashlib.sha256(_bytes(identity)).hexdigest()},
+            "partialFingerprints": _fingerprint(rule_id, self._report.graph.name, node.id if node else "", message),
             **self._flows(graph_finding),
         }
 
@@ -220,5 +258,5 @@ def _message(text: str) -> _Json:
     return {"text": single_line(text).replace("{", "{{").replace("}", "}}").replace("](", "] (")}
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _fingerprint(*parts: str) -> _Json:
+    return {"guardagent/v1": hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()}

@@ -45,7 +45,7 @@ _RULE_MARKS = {"proved": ("✔", "green"), "violated": ("✘", "bold red"), "und
 _SEVERITY_MARKS = {"error": ("✘", "bold red"), "warning": ("!", "bold yellow"), "note": ("•", "cyan")}
 _MOST_STEPS, _HEAD, _TAIL = 24, 12, 8
 _KIND_COLOURS = {"human": "green", "tool": "blue", "llm": "magenta", "router": "yellow", "subgraph": "cyan"}
-_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+ANNOTATION_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 _LONGEST_PATH = 40
 _MOST_ANNOTATIONS = 500  # annotations; GitHub shows the first ten of each kind, and the rest in the log
 _TARGET_FILE = re.compile(r"(?P<file>.+\.(?:py|json))(?::[\w.]+)?")
@@ -273,7 +273,7 @@ def all_workflow_commands(listing: ReportListing) -> str:
         lines += [*commands, f"{last} ({single_line(report.target)})"]
     for unread_place in listing.unread:
         place = SourceLocation(relative_file(unread_place.file), unread_place.line)
-        lines.append(_annotation("error", "not verified", unread_place.reason, place))
+        lines.append(annotation("error", "not verified", unread_place.reason, place))
     return "\n".join(lines)
 
 
@@ -282,14 +282,14 @@ GITHUB = ReportFormat(".txt", workflow_commands, all_workflow_commands)
 
 def _unknown_annotation(report: Report, part: UnknownPart, places: SourceLocations) -> str:
     command, node = "error" if report.strict else "warning", report.graph.by_id[part.node.id]
-    return _annotation(command, "unknown part of the graph", str(part), places.of(node))
+    return annotation(command, "unknown part of the graph", str(part), places.of(node))
 
 
 def _finding_annotation(report: Report, finding: GraphFinding, places: SourceLocations, walks: WitnessWalks) -> str:
     about = check_descriptions()[finding.check]
     message = "\n".join([finding.message, about.remedy, *_path_line(finding, walks)])
     place = places.of(report.node_of(finding))
-    return _annotation(_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, place)
+    return annotation(ANNOTATION_COMMANDS[finding.severity], f"{finding.check}: {about.title}", message, place)
 
 
 def _rule_annotation(report: Report, rule: RuleResult, places: SourceLocations, walks: WitnessWalks) -> str:
@@ -298,7 +298,7 @@ def _rule_annotation(report: Report, rule: RuleResult, places: SourceLocations, 
     every_run = every_run_line(rule.every_run)
     headline = f"{rule.id}: {rule.status}{how}: {rule.message}"
     message = "\n".join([headline, *([every_run] if every_run else []), *_path_line(rule, walks)])
-    return _annotation(
+    return annotation(
         "error" if rule.status == "violated" else "notice", f"policy: {rule.id}", message, places.of(last)
     )
 
@@ -312,7 +312,8 @@ def _path_line(graph_finding: GraphFinding | RuleResult, walks: WitnessWalks) ->
         yield f"path: {' → '.join(names)}{' → …' if walk.turn is not None else ''}"
 
 
-def _annotation(command: str, title: str, message: str, place: SourceLocation | None) -> str:
+def annotation(command: str, title: str, message: str, place: SourceLocation | None) -> str:
+    """Returns a workflow command of GitHub, one of `ANNOTATION_COMMANDS`, that shows a message beside a line."""
     where = {"file": place.file, "line": str(place.line)} if place and place.inside else {}
     properties = ",".join(f"{name}={_property(value)}" for name, value in {**where, "title": title}.items())
     return f"::{command} {properties}::{_data(message)}"

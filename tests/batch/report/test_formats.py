@@ -108,7 +108,7 @@ def test_html_runs_and_loads_nothing(report: AuditReport) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is there")
 def test_html_needs_matplotlib(report: AuditReport) -> None:
     """The message names the extra."""
-    with pytest.raises(InputError, match=r"matplotlib is not installed; .* 'guardagent\[report\]'"):
+    with pytest.raises(InputError, match=r"matplotlib is not installed; .* '\.\[report\]'"):
         render(report, "html")
 
 

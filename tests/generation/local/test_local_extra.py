@@ -14,4 +14,4 @@ def test_a_missing_extra_is_named(missing: str) -> None:
     assert ran.returncode == 1
     assert "InputError" in ran.stderr
     assert missing in ran.stderr.splitlines()[-1]
-    assert "pip install 'guardagent[generation]'" in ran.stderr
+    assert "pip install '.[generation]'" in ran.stderr

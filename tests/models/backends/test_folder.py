@@ -62,6 +62,20 @@ def test_a_prompt_waits_for_its_answer(tmp_path: Path) -> None:
     assert {path.name[32:] for path in folder.iterdir()} == {".prompt.md", ".answer.md"}
 
 
+def test_the_number_of_answers_and_the_next_prompt_are_known(tmp_path: Path) -> None:
+    """The oldest prompt without an answer is next; a blank answer counts as none."""
+    model = Backend(str(tmp_path))
+    assert model.pending == ""
+    prompts = [prompt_for(tmp_path, [Message("user", f"Question {number}?")]) for number in range(3)]
+    for number, prompt in enumerate(prompts):
+        os.utime(prompt, (number, number))
+    for number, prompt in enumerate(prompts):
+        written = answer(prompt, " ")
+        assert model.pending == f"{number} of 3 answered, next: {prompt}; write the answer to {written} and run again"
+        answer(prompt, "Yes.")
+    assert model.pending == ""
+
+
 def test_the_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is relative to the working directory."""
     monkeypatch.chdir(tmp_path)

@@ -490,3 +490,16 @@ def test_a_server_of_tools_that_ends_at_once_is_a_wrong_input(serve: Serve, fold
     assert result.status == 2
     assert "tools 'mcp:false': the MCP server does not list its tools" in result.err
     assert "expected a server that lists its tools" in result.err
+
+
+def test_a_folder_of_answers_says_how_many_are_missing(folder: Path, cli: Any) -> None:
+    """One line, in place of a report that repeats it for each sentence; the report has the sentences."""
+    arguments = ["--tools", folder / "tools.json", "--model", f"folder/{folder / 'queue'}"]
+    command = ["translate", folder / "POLICY.md", *arguments, "-o", folder / "policies.yaml"]
+    result = cli(*command, "--report", folder / "report.md")
+    prompt = next((folder / "queue").glob("*.prompt.md"))
+    assert result.status == 3
+    answer = prompt.with_name(prompt.name.replace(".prompt.", ".answer."))
+    assert result.out == f"0 of 1 answered, next: {prompt}; write the answer to {answer} and run again\n"
+    assert "INCOMPLETE" in (folder / "report.md").read_text()
+    assert json.loads(cli(*command, "--json").out)["outcome"] == 3

@@ -21,6 +21,7 @@ import httpx2
 
 from guardagent._support import http
 from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError, RequestLimits
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
@@ -213,9 +214,7 @@ class HttpFront:
         await self._admission.admit(request, READ_METRICS)
         exposition = self._metrics.exposition()
         if exposition is None:
-            raise RefusedError(
-                404, "there are no metrics; expected prometheus-client: pip install 'guardagent[server]'"
-            )
+            raise RefusedError(404, f"there are no metrics; {install_hint('server')}")
         await http.answer(send, 200, exposition[1], kind=exposition[0])
 
     # --- messages of the client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.generation.local.vllm import KEY, BatchRows, RequestSlots, find_request
 
@@ -11,7 +12,7 @@ try:
     from vllm.v1.sample.logits_processor import LogitsProcessor as BatchLogitsProcessor
     from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as SlotLogitsProcessor
 except ImportError as missing:
-    raise InputError(f"{missing}; guarded decoding in vLLM needs: pip install 'guardagent[vllm]'") from missing
+    raise InputError(f"{missing}; for guarded decoding in vLLM {install_hint('vllm')}") from missing
 
 
 class GuardedLogitsProcessor(BatchLogitsProcessor, SlotLogitsProcessor):
