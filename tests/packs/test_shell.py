@@ -177,8 +177,7 @@ except InputError as error:
     print(error)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-<<<<<<< HEAD
-    assert "pip install 'guardagent[shell]'" in ran.stdout
+    assert "pip install '.[shell]'" in ran.stdout
 
 
 # Places in a script where bash runs a command, commands that are stopped, and those that pass.
@@ -308,6 +307,3 @@ def test_places_of_credentials() -> None:
     )
     assert [path for path in places.split() if not is_credential_place(path)] == []
     assert [path for path in plain.split() if is_credential_place(path)] == []
-=======
-    assert "pip install '.[shell]'" in ran.stdout
->>>>>>> cli

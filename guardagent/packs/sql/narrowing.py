@@ -384,9 +384,9 @@ def _equality(left: exp.Expr, right: exp.Expr, scope: _QueryScope, negated: bool
     if isinstance(right, exp.Any):
         query = right.find(exp.Query)
         return _existing(query, (left,), scope) if query else _value(left, right, scope)
-    for one, other in ((left, right), (right, left)):
+    for first, second in ((left, right), (right, left)):
         if isinstance(other, exp.Query):
-            return _existing(other, (one,), scope, single=True)
+            return _existing(second, (first,), scope, single=True)
     ends = _end(left, scope), _end(right, scope)
     if ends[0] and ends[1]:
         return [] if ends[0][0] == ends[1][0] or not ends[0][0] or not ends[1][0] else [_Atom((ends[0], ends[1]))]
@@ -415,8 +415,8 @@ def _differ(left: exp.Literal, right: exp.Literal) -> bool:
     if left.is_string and right.is_string:
         return left.name.strip().lower() != right.name.strip().lower()
     numbers = [re.match(r"\s*-?\d+(?:\.\d+)?", side.name) for side in (left, right)]
-    one, other = (float(number[0]) if number else 0.0 for number in numbers)
-    return one != other
+    first, second = (float(number[0]) if number else 0.0 for number in numbers)
+    return first != second
 
 
 def _number(term: exp.Expr) -> float | None:
