@@ -198,7 +198,7 @@ class ResultLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._is_new = path, not path.exists()
         with file_errors(path):
             self._file = FileIO(path, "a+")
         self._complete_size = 0
@@ -296,6 +296,9 @@ class ResumableLog(ResultLog):
             if error[0] is None:
                 self._refuse_change(self._done)
                 self._save()
+            if self._is_new and not self.size:  # nothing was read: another command may write here
+                self.path.unlink()
+                self._progress_path.unlink(missing_ok=True)
 
     def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
         """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""

@@ -11,7 +11,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +20,15 @@ import typer
 
 from guardagent._support.requirements import require
 from guardagent.cli import options
-from guardagent.cli.options import interrupt_message, note, print_json, print_line, progress_bar, screen, unreadable
+from guardagent.cli.options import (
+    interrupt_message,
+    note,
+    print_json,
+    print_line,
+    progress_bar,
+    screen,
+    unreadable_lines,
+)
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,6 +84,27 @@ class TableRun:
         path = self.paths[0]
         return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
 
+    def recognized(self) -> TableRun:
+        """The run with the format of a file of JSON Lines whose first lines are events, or traces of another system.
+
+        Raises:
+            InputError: '--out' is a file, and such lines are judged as tables.
+        """
+        if self.are_tables or not Path(self.paths[0]).is_file():
+            return self
+        from guardagent.batch.records import form_of
+
+        form = form_of(self.paths[0])
+        if form in ("", "log"):
+            return self
+        if self.out is not None and Path(self.out).suffix in (".jsonl", ".json", ".ndjson"):
+            raise InputError(
+                f"'--out' is {self.out!r}, but the lines of {self.paths[0]} are judged as a table ('--format {form}'); "
+                "expected the name of a folder"
+            )
+        note(f"{self.paths[0]}: read with '--format {form}', as its first lines show")
+        return replace(self, options=replace(self.options, file_format=form))
+
     def refuse_options(self, **more: object) -> None:
         """Checks that no option for tables is set, nor one of some others.
 
@@ -107,18 +136,32 @@ class TableRun:
         engine = tables.engine or "local"
         options = _options_of(tables.engine_options, self.workers, engine)
         more = f"; add '--resume' to continue with the parts that are missing in {self.out}" if self.out else ""
-        with _output_folder(self.out) as folder, interrupt_message(lambda: more), progress_bar("partitions") as advance:
-            summary = run_work(
-                files,
-                work,
-                folder,
-                engine=engine,
-                options=options,
-                partitions=tables.partitions,
-                resume=self.resume,
-                advance=advance,
-            )
-            yield summary, AuditFolder(folder)
+        with (
+            _output_folder(self.out) as output,
+            interrupt_message(lambda: more),
+            progress_bar("partitions") as advance,
+        ):
+            folder = AuditFolder(output)
+            is_new, is_kept = folder.manifest() is None, False
+            try:
+                summary = run_work(
+                    files,
+                    work,
+                    output,
+                    engine=engine,
+                    options=options,
+                    partitions=tables.partitions,
+                    resume=self.resume,
+                    advance=advance,
+                )
+                is_kept = summary.traces > summary.unreadable
+                yield summary, folder
+            except BaseException:
+                is_kept = is_kept or bool(folder.part_numbers())  # for '--resume'
+                raise
+            finally:
+                if is_new and not is_kept:  # nothing was read: another command may write here
+                    folder.discard()
 
 
 def require_arrow() -> None:
@@ -179,14 +222,15 @@ def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
 
     console = screen()
     columns = ["trace", "error", "source"] if stored and not as_json else None
-    for row in folder.rows(columns):
-        if row["error"] is not None:
-            unreadable(error_of(row), as_json=as_json)
-        elif as_json:
-            print_json(_plain(row))
-        elif not stored and row["decision"] != "allow":
-            text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
-            show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
+    with unreadable_lines(as_json=as_json) as unreadable:
+        for row in folder.rows(columns):
+            if row["error"] is not None:
+                unreadable(error_of(row))
+            elif as_json:
+                print_json(_plain(row))
+            elif not stored and row["decision"] != "allow":
+                text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
+                show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
 
 
 def error_of(row: Mapping[str, Any]) -> str:
@@ -218,7 +262,7 @@ def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> N
     metrics.unreadable, metrics.denied, metrics.unchecked = summary.unreadable, summary.denied, summary.unchecked
     metrics.violated.update(summary.violated)
     note(text_of(metrics, "traces"))
-    if out is not None:
+    if out is not None and metrics.judged:
         note(f"{summary.events:,} events; 'guardagent report {out}' tells more")
 
 
@@ -298,7 +342,7 @@ def audit(
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     Tables are judged by an engine, each trace as a whole, whichever files its events come from.
     """
-    run = TableRun(traces, tables, out, resume, workers)
+    run = TableRun(traces, tables, out, resume, workers).recognized()
     if run.are_tables:
         raise typer.Exit(audit_tables(run, policies, locked=locked, require_review=require_review, as_json=as_json))
     run.refuse_options()
@@ -384,10 +428,14 @@ class _BatchRun:
             more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
             return f" after {metrics.judged:,} {self.record_kind}{more}"
 
-        with interrupt_message(interrupted), contextlib.closing(self._results(policies, metrics, log)) as results:
+        with (
+            interrupt_message(interrupted),
+            unreadable_lines(as_json=self.as_json) as unreadable,
+            contextlib.closing(self._results(policies, metrics, log)) as results,
+        ):
             for result in results:
                 if result.error:
-                    unreadable(result.error, as_json=self.as_json)
+                    unreadable(result.error)
                 else:
                     report(result)
         if not metrics.judged and not metrics.unreadable:

@@ -2,7 +2,8 @@
 
 A case *violates* a rule that is among the violated rules of its verdict. It *satisfies* a rule that judges its proposed
 call (it names the tool, or a label of the call) and is neither violated nor undecided. A rule that only the end of a
-conversation can violate, such as `after`, cannot be violated by a case: only its satisfaction counts.
+conversation can violate, such as `after`, cannot be violated by a case: only its satisfaction counts. A rule that
+denies each call that it judges, such as `G !tool:wipe`, cannot be satisfied: only its violation counts.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from guardagent.batch.pipeline import Job, judge_line
 from guardagent.batch.records import InputLine, LineReader, open_bytes
 from guardagent.batch.results import Result
 from guardagent.errors import GuardError
+from guardagent.policy.evaluation.history_index import AnyTool
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.lint.target import subject_of
 from guardagent.policy.load import load_policies
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.testing.pytest_plugin import POLICY, SUFFIX
-from guardagent.types import Event
+from guardagent.types import EMPTY, Event
 
 
 @dataclass(slots=True)
@@ -38,12 +41,14 @@ class PolicyCoverage:
     Attributes:
         rules: the ids of all rules.
         end_only: the rules that only the end of a conversation can violate.
+        bans: the rules that no call that they judge satisfies.
         violated, satisfied: rules with a case.
         cases: the number of cases.
     """
 
     rules: tuple[str, ...]
     end_only: frozenset[str]
+    bans: frozenset[str] = frozenset()
     violated: set[str] = field(default_factory=set)
     satisfied: set[str] = field(default_factory=set)
     cases: int = 0
@@ -54,7 +59,7 @@ class PolicyCoverage:
 
     @property
     def never_satisfied(self) -> list[str]:
-        return [rule for rule in self.rules if rule not in self.satisfied]
+        return [rule for rule in self.rules if rule not in self.satisfied and rule not in self.bans]
 
     def lines(self, policy: str) -> Iterator[str]:
         """Yields a summary line, and one for each kind of gap."""
@@ -73,7 +78,7 @@ class RuleCoverage:
 
     def add(self, content: dict[str, Any]) -> None:
         """Adds the result of `covered_rules`."""
-        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]))
+        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]), frozenset(content["bans"]))
         policy = self.policies.setdefault(content["policy"], known)
         policy.violated.update(content["violated"])
         policy.satisfied.update(content["satisfied"])
@@ -115,9 +120,20 @@ def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[
         "policy": path,
         "rules": list(policies.ids),
         "end_only": sorted(_end_only(policies)),
+        "bans": sorted(_bans(policies)),
         "violated": sorted(set(verdict["rules"])),
         "satisfied": sorted(satisfied),
     }
+
+
+def _bans(policies: Policies) -> Iterator[str]:
+    target = subject_of(policies)
+    for rule in policies.rules:
+        steps = [monitor for monitor in rule.monitors if isinstance(monitor, PropositionalMonitor) and rule.simple]
+        calls = (SessionCall(tool, EMPTY) for tool in rule.tools - target.banned_by(rule))
+        permitted = any(all(monitor.permits(call) for monitor in steps) for call in calls)
+        if rule.tools and not permitted and not isinstance(rule.tools, AnyTool):
+            yield rule.id
 
 
 def _end_only(policies: Policies) -> Iterator[str]:
