@@ -97,6 +97,17 @@ def read_bytes(path: Path, limit: int) -> bytes:
         raise InputError(f"{path}: cannot be read: {error}") from None
 
 
+def require_regular(*paths: Path) -> None:
+    """Requires files that can be read again: a pipe would wait for another writer.
+
+    Raises:
+        InputError: one of them is a pipe, a socket or a device.
+    """
+    for path in paths:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is not a regular file, so it cannot be read again; expected one")
+
+
 def parse_json(text: str, path: Path | str, line: int | None = None) -> Any:
     """Returns the value of a strict JSON string: see `json_values.loads`."""
     try:

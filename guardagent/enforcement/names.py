@@ -14,7 +14,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +73,14 @@ class Coverage:
         tools_without_rules: the tools that no rule concerns, by their host names.
         inclusions_without_tools: the included packs whose tags have no tool of this agent, by their prefix.
         undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
+        unlisted: the tools that no rule names and `unlisted: deny` denies.
         added, removed, changed: the tools that differ from those attached before.
     """
 
     rules_without_tools: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     tools_without_rules: tuple[str, ...] = ()
     undeclared: tuple[str, ...] = ()
+    unlisted: tuple[str, ...] = ()
     inclusions_without_tools: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -95,7 +97,8 @@ class Coverage:
             for prefix in self.inclusions_without_tools
         ]
         for tools, why in (
-            (self.tools_without_rules, "no rule concerns"),
+            (self.unlisted, "no rule names, and 'unlisted: deny' denies every call of it:"),
+            (tuple(sorted({*self.tools_without_rules} - {*self.unlisted})), "no rule concerns"),
             (self.undeclared, "the policy's 'tools' does not list, so that every call of it is denied:"),
             (self.removed, "gone since the guard was attached:"),
             (self.changed, "changed since the guard was attached:"),
@@ -161,13 +164,7 @@ class Names(Aliases):
         before, self._digests = self._digests, {spec.name: spec.digest for spec in specs}
         self._specs = specs
         changes = _changes(before, self._digests)
-        return Coverage(
-            coverage.rules_without_tools,
-            coverage.tools_without_rules,
-            coverage.undeclared,
-            coverage.inclusions_without_tools,
-            **changes,
-        )
+        return replace(coverage, **changes)
 
     def attached_to(self, policies: Policies) -> Coverage:
         """Compares the attached tools with the rules of another version.
@@ -195,7 +192,11 @@ class Names(Aliases):
         self._refuse_bare_tools(known)
         self._refuse_unknown_arguments(specs)
         return Coverage(
-            missing, _unruled(policies, known), _undeclared(policies, known), _idle_inclusions(policies, set(known))
+            missing,
+            _unruled(policies, known),
+            _undeclared(policies, known),
+            _unlisted(policies, known),
+            _idle_inclusions(policies, set(known)),
         )
 
     def _missing(self, policies: Policies, known: set[str]) -> dict[str, tuple[str, ...]]:
@@ -278,6 +279,12 @@ def _unruled(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
 def _undeclared(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
     declared = policies.declared_tools
     return () if declared is None else tuple(sorted(host for name, host in known.items() if name not in declared))
+
+
+def _unlisted(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
+    if getattr(policies, "unlisted", "allow") == "allow":  # the host's own policies list nothing
+        return ()
+    return tuple(sorted(host for name, host in known.items() if not policies.for_anyone(name).listed))
 
 
 def _at(rule: Rule) -> str:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from guardagent._support.files import require_regular
 from guardagent._support.syntax import compile_pattern
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.evaluation.counter_definitions import compile_counter
@@ -81,7 +82,18 @@ def load_policies(
 
     policies = load()
     if path is not None:
-        policies.versions = PolicyVersions(policies, load, lambda: read_policy_files(path).digest)
+        several = path if isinstance(path, list | tuple) else [path]
+        files = [*map(Path, several), *filter(None, [policies.locked])]
+
+        def load_again() -> Policies:
+            require_regular(*files)
+            return load()
+
+        def digest() -> str:
+            require_regular(*files)
+            return read_policy_files(path).digest
+
+        policies.versions = PolicyVersions(policies, load_again, digest)
     return policies
 
 

@@ -20,13 +20,13 @@ from guardagent.errors import InputError, name_hint
 from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, HistoryQuery, WindowIndex, names, union_of
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
-from guardagent.policy.evaluation.operands import folded_name
 from guardagent.policy.evaluation.screen import CallScreen
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.monitors.automaton import LabelledEvent, Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.provenance.readers import DeclaredLabels
+from guardagent.policy.provenance.tokens import appearance
 from guardagent.types import EMPTY, Check, Decision, Verdict
 
 if TYPE_CHECKING:
@@ -66,8 +66,11 @@ class PolicyVersions:
         self._alive: weakref.WeakValueDictionary[str, Policies] = weakref.WeakValueDictionary({first.digest: first})
         self._conditions: list[weakref.WeakMethod[Condition]] = []
 
-    def reload(self) -> Policies:
+    def reload(self, accept: Condition | None = None) -> Policies:
         """Loads the files again, as a whole or not at all. Returns the current version, a new one if they changed.
+
+        Args:
+            accept: a condition for this time; it raises an InputError.
 
         Raises:
             InputError: the new files are invalid, not locked, keep changing, or fail a condition; the current version
@@ -77,7 +80,7 @@ class PolicyVersions:
             loaded = self._loaded()
             if loaded.digest == self.current.digest:
                 return self.current
-            for condition in self._live_conditions():
+            for condition in [*filter(None, [accept]), *self._live_conditions()]:
                 condition(loaded)
             loaded.versions = self
             self._kept[loaded.digest] = self._alive[loaded.digest] = loaded
@@ -127,6 +130,16 @@ class PolicyVersions:
 MAX_UNKNOWN_TOOLS = 1000  # names of other tools whose checks are kept
 MAX_EXTENDED = 64
 _NAME = re.compile(r"[^\W\d][\w-]*(?:[.:/][\w-]+)*")
+_LETTERS = str.maketrans(  # Cyrillic, Greek and other letters, which look like those of ASCII in one case at least
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u043a\u043c\u0442\u0432"
+    "\u043d\u03b1\u03bd\u03c1\u03c5\u03b9\u03ba\u03c4\u03b5\u03c7\u03b2\u03b7\u03bc\u03b6\u0131\u0261\u0251\u03bf",
+    "aeopcyxijshdqwkmtbhavpuiktexbhmzigao",
+)
+
+
+def _skeleton(name: str) -> str:
+    """What is equal for names that look alike."""
+    return appearance(name).translate(_LETTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +284,7 @@ class Policies:
         named |= {tool for counter in counters for tool in counter.tools}
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
-        self._folded = {folded_name(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
+        self._alike = {_skeleton(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
         self._of_tool = _ToolApplicability(self._tools | {ANSWER}, self._found)
@@ -505,10 +518,11 @@ class Policies:
         """The reason why a call with an unknown name is denied; None if it is not."""
         if kind == "tool" and self._declared is not None:
             return f"unknown tool {name!r}{name_hint(name, self._declared)}"
-        known_name = self._folded.get(folded_name(f"{kind}:{name}" if kind in ("action", "decision") else name))
+        known_name = self._alike.get(_skeleton(f"{kind}:{name}" if kind in ("action", "decision") else name))
         if known_name is None:
             return None
-        return f"{kind} {name!r} differs from {known_name.rpartition(':')[2]!r} only in case or space"
+        known_name = known_name.rpartition(":")[2] if kind in ("action", "decision") else known_name
+        return f"{kind} {name!r} differs from {known_name!r} only in case or space, or in signs that look alike"
 
     def _labelled(self, call: LabelledEvent) -> Applicability:
         tool = call.tool if call.tool in self._of_tool.known else ""
@@ -564,7 +578,14 @@ class Policies:
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:
-        """Whether a rule lists a call, or unlisted calls are allowed. `anyone`: whether it is listed for someone."""
+        """Whether a rule names the tool or a label of a call, or unlisted calls are allowed.
+
+        A rule also names the calls that it demands before or after another one.
+
+        Args:
+            call: the call.
+            anyone: whether it is enough that a policy for other principals or agents names it.
+        """
         if self.unlisted == "allow" or call.tool == ANSWER:
             return True
         labels = {f"action:{call.action}", f"decision:{call.decision}", *call.tags}
@@ -576,8 +597,5 @@ class Policies:
         return (
             any(permits(source) for source, _ in listing.requests)
             or any(labels & rule.labels and permits(rule.source) for rule in listing.rules)
-            or any(
-                names(monitor.tools, call.tool) and permits(rule.source)
-                for monitor, rule in zip(listing.monitors, listing.rule_of, strict=True)
-            )
+            or any(call.tool in rule.mentioned_tools and permits(rule.source) for rule in listing.rules)
         )

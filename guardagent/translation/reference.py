@@ -123,9 +123,7 @@ DATA = (
     ),
     ReferenceExample('forall(f:pay(), small(args(f).amount) -> args(f)["to"] == output(first(get_payee())).name)'),
     ReferenceExample('forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))', "* is any tool"),
-    ReferenceExample(
-        'forall(answer(text=t), !mentions(t, "secret"))', "the final answer is a step of the tool `answer`"
-    ),
+    ReferenceExample('forall(answer(text=t), !mentions(t, "secret"))', "the final answer is a call of `answer`"),
     ReferenceExample("forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)", "over all conversations"),
     ReferenceExample("forall(pay(amount=a), shop.small(a))", "a definition of an included file"),
     ReferenceExample('flow(untrusted -> send(to=t), t == "ann@example.com")', "no argument comes from there, unless …"),
@@ -141,19 +139,18 @@ DATA = (
 _RULES = """\
 A policy file is YAML. A rule judges the next tool call by the conversation so far, or the end of it.
 - An `id` is unique. Verdicts and cases name it.
-- `on_violation`: `block` (where not written) denies. `escalate` denies until a person approves; use it where the \
-document lets somebody decide. `warn` lets it pass, `halt` also ends the conversation.
-- Unknown denies. A field, fact or state that is missing or null, and a comparison of different kinds ("3" is not 3), \
-is unknown, and so is its negation. The call is denied, even with `warn`, and `rules` does not name the rule. \
-Only `known(x)` tests it.
-- An absent or null argument of the proposed call is unknown: if it may be left out, write `!known(x) || x <= 5`. An \
-earlier call without an argument of its pattern does not match.
+- `on_violation`: `block` (default) denies. `escalate` denies until a person approves; use it where somebody \
+may decide. `warn` lets it pass, `halt` also ends the conversation.
+- Unknown denies, even with `warn`, and `rules` does not name the rule. A field, fact or state that is missing or \
+null, and a comparison of different kinds ("3" is not 3), is unknown, and so is its negation. Only `known(x)` tests it.
+- An absent or null argument of the proposed call is unknown: if it may be left out, write `!known(x) || x <= 5`; for \
+a field of it `!has(x, "n") || x.n <= 5`. An earlier call without an argument of its pattern does not match.
 - A call is successful with `failed: false`, or an output without a match of `failed_output:`. With neither, its \
 outcome is unknown and satisfies no `before`, `some`, `seq`, `O`, `F`. What is forbidden, or obliges, counts from the \
 start, also if it fails. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
 - A pattern's `x=v` names the argument, and every later `v` must be equal. Ids are strings and compare exactly: "W1" \
-is not "w1" or "#W1".
-- Durations: 500ms, 90s, 5m, 24h, 7d, 2w; as numbers they are seconds. Instants: `now`, `time(f)` of an earlier call, \
+is not "w1".
+- Durations: 500ms, 90s, 5m, 24h, 7d, 2w, in seconds. Instants: `now`, `time(f)` of an earlier call, \
 `time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. A time that is not given is unknown.
 """
 _BRIEF_RULES = """\
@@ -161,7 +158,8 @@ A policy file is YAML. A rule judges the next tool call by the conversation so f
 - `on_violation`: `block` (default) denies, `escalate` denies until a person approves, `warn` lets it pass, `halt` ends.
 - Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is not 3). Only `known(x)` \
 tests it.
-- An absent or null argument is unknown: `!known(x) || x <= 5` if it may be left out.
+- An absent or null argument is unknown: `!known(x) || x <= 5` if it may be left out; a field: \
+`!has(x, "n") || x.n <= 5`.
 - An earlier call is successful if `failed: false`, or its output does not match `failed_output:`; else its outcome is \
 unknown and satisfies nothing. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
 - Ids are strings and compare exactly. An `id` of a policy is unique.

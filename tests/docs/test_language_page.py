@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from guardagent import Event, InputError, Policies
+from guardagent import Event, InputError, Policies, load_policies
 from guardagent.policy.load import compile_rules
 from guardagent.policy.provenance.readers import DeclaredLabels, LabelSource
+from guardagent.session.counters import new_counters
 
 PAGE = Path(__file__).parents[2] / "docs" / "language.md"
 TABLE = re.compile(r"^\|.*\n\|---.*\n(?:\|.*\n)+", re.MULTILINE)
@@ -76,6 +77,46 @@ def test_a_condition_is_true_false_or_unknown(row: list[str]) -> None:
     verdict = rule(f"forall(t({bound}), {codes(row[0])[0]})").session().check("t", CALL)
     truth = "unknown" if verdict.errors else "false" if verdict.rules else "true"
     assert truth == row[1]
+
+
+TEXT = '{"x": 1, "x": 2}'
+LACKING: tuple[dict[str, Any], ...] = (
+    {"m": {}},
+    {"m": {"x": None}, "x": None},
+    {"m": TEXT, "x": TEXT},
+)  # as the page says
+
+
+def lacking(text: str, args: dict[str, Any]) -> str:
+    """The decision on a call whose argument or field is absent, null or unreadable."""
+    counters = {"counters": {"calls": {"on": "t(x=x)", "key": "x"}}} if "counter(" in text else {}
+    names = {"labels": {"private": "get"}, **counters}
+    data = {"version": 1, **names, "policies": [{"id": "a", "temporal": text}]}
+    policies = load_policies(data=data)
+    session = policies.session(
+        facts={"x": args.get("x")} if args["m"] != TEXT else {},
+        state={},
+        principal={"id": "a"},
+        counters=new_counters(policies),
+    )
+    session.observe(Event("get", args, args["m"], "ok"), judge=False)
+    verdict = session.check("t", args)
+    return "unknown" if verdict.errors else "deny" if verdict.rules else "allow"
+
+
+@pytest.mark.parametrize("row", rows("condition on a value", 4), ids=lambda row: row[0][:60])
+def test_a_condition_on_what_is_lacking(row: list[str]) -> None:
+    """Its value for an absent, a null and an unreadable value is the one in the table."""
+    truths = {"allow": "true", "deny": "false", "unknown": "unknown"}
+    for condition in codes(row[0]):
+        decisions = [truths[lacking(f"forall(t(m=m, x=x), {condition})", args)] for args in LACKING]
+        assert decisions == row[1:], condition
+
+
+@pytest.mark.parametrize("row", rows("rule about calls", 4), ids=lambda row: row[0][:60])
+def test_a_rule_about_what_is_lacking(row: list[str]) -> None:
+    """Its decision on an absent, a null and an unreadable value is the one in the table."""
+    assert [[lacking(text, args) for args in LACKING] for text in codes(row[0])] == [row[1:]] * len(codes(row[0]))
 
 
 @pytest.mark.parametrize("row", rows("condition at noon", 3), ids=lambda row: row[0])

@@ -56,6 +56,16 @@ def test_attaching_reports_unmatched_rules_and_tools() -> None:
     ]
 
 
+def test_attaching_reports_the_tools_that_unlisted_denies() -> None:
+    """The tools that a rule demands are no part of them, and no other line speaks of them."""
+    text = "version: 1\nunlisted: deny\npolicies: [{id: a, temporal: 'before(refund(), true, get_order(), true)'}]"
+    coverage = ToolGuard(load_policies(text=text)).attach(specs("refund", "get_order", "wipe", "look"))
+    assert coverage.lines() == [
+        "no rule names, and 'unlisted: deny' denies every call of it: look, wipe",
+        "no rule concerns get_order",
+    ]
+
+
 def test_tools_that_change_are_reported() -> None:
     """The report lists the tools that were added, removed or changed in their schema."""
     tool_guard = guard(LIMIT)
@@ -80,12 +90,12 @@ def located(rule: str, **kinds: Any) -> ToolGuard:
     return ToolGuard(policies, **kinds)
 
 
-@pytest.mark.parametrize("rule", ["G(tool:refund -> O look)", "look -> F tool:refund", "G(tool:wire -> O book)"])
+@pytest.mark.parametrize("rule", ["G(tool:refund -> O look)", "look -> F tool:refund", "G(tool:wire -> O ledger)"])
 def test_a_bare_name_of_an_attached_tool_is_an_error(rule: str) -> None:
     """A tag never holds for the calls of the tool, so the rule would not mean what it says."""
-    tool_guard = located(rule, aliases={"book": "look"}, absent={"wire"})
-    with pytest.raises(InputError, match=r"text:3: rule 'a' uses '(look|book)' as a tag.*did you mean 'tool:look'"):
-        tool_guard.attach([ToolSpec("refund"), ToolSpec("book")])
+    tool_guard = located(rule, aliases={"ledger": "look"}, absent={"wire"})
+    with pytest.raises(InputError, match=r"text:3: rule 'a' uses '(look|ledger)' as a tag.*did you mean 'tool:look'"):
+        tool_guard.attach([ToolSpec("refund"), ToolSpec("ledger")])
     tool_guard.attach(specs("refund", "other"))
 
 

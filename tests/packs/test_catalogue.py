@@ -88,3 +88,17 @@ def test_a_pack_on_trial_only_warns(pack: Pack) -> None:
         verdict = judge_case(policies, read_case(line, pack.cases, number))
         assert verdict.decision is Decision.WARN or verdict.errors
         assert all(rule.startswith(f"{pack.name}.") for rule in verdict.rules)
+
+
+HARMLESS = [
+    json.loads(line) for line in (Path(__file__).parent / "harmless_calls.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize("name", ["filesystem", "secrets", "sql"])
+def test_harmless_runs_pass(name: str) -> None:
+    """As the page on packs says."""
+    policies = load_policies(data={"version": 1, "include": [f"guardagent:{name}"]})
+    for run in (run for run in HARMLESS if run["pack"] == name):
+        session = policies.session()
+        assert [call for call in run["calls"] if session.check(*call, reserve=False).decision >= Decision.DENY] == []

@@ -283,6 +283,9 @@ class Maker:
             lambda: f"state(more({number()}, {number()}))",
             lambda: f"{self._of_call(scope, depth)}.on",
             lambda: f"{self._chance.choice(['starts_with', 'ends_with'])}({text()}, {text()})",
+            lambda: (
+                f"has({self._of_call(scope, depth)}, {self.one_of(lambda: repr('k'), lambda: self.text(scope, 0))})"
+            ),
             lambda: f"mentions({self._searched(scope, depth - 1)}, {self.one_of(text, text, number)})",
             lambda: self._some(scope, depth - 1, number),
             lambda: self._some(scope, depth - 1, number),

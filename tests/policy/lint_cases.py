@@ -123,11 +123,6 @@ HR: a tool that no rule names
   uncovered - delete_employee
   tools: [interview, hire, delete_employee]
   interviewed: G(tool:hire -> O tool:interview) ~ G((tool:hire || tool:delete_employee) -> O tool:interview)
-airline: with tools that no rule concerns denied, what comes first cannot come
-  contradictory seen rebook
-  change: unlisted: deny ~ unlisted: allow
-  unlisted: deny
-  seen: before(rebook(), true, get_booking(), true)
 airline: what is denied because it was forgotten
   uncovered - get_booking
   tools: {book: [seat], rebook: [seat], get_booking: [id]}
@@ -142,6 +137,25 @@ bank: an account that is sought in an output of any shape
   underconstrained account_shown transfer
   account_shown: forall(transfer(to=i), some(f:get_accounts(), i in output(f)))
     ~ forall(transfer(to=i), some(f:get_accounts(), mentions(output(f), i)))
+bank: an optional field of a value that need not be a mapping
+  underconstrained own_account call
+  own_account: forall(call(arguments=a), !known(a.account_id) || a.account_id == "mine")
+    ~ forall(call(arguments=a), !has(a, "account_id") || a.account_id == "mine")
+bank: an optional field in a case
+  underconstrained limit pay
+  limit: forall(pay(options=o), known(o["limit"]) -> o["limit"] <= 5)
+    ~ forall(pay(options=o), has(o, "limit") -> o.limit <= 5)
+mail: an optional field of each item
+  underconstrained to send
+  to: forall(send(mails=ms), all(m in ms, !known(m.bcc) || m.bcc == "a"))
+    ~ forall(send(mails=ms), all(m in ms, m.bcc == "a"))
+shop: a login that an optional field asks for
+  underconstrained login order
+  login: before(order(options=o), known(o.express), login(), true)
+    ~ before(order(options=o), has(o, "express"), login(), true)
+shop: an optional field of an output
+  underconstrained paid ship
+  paid: forall(ship(), !known(output(last(get_order())).due)) ~ forall(ship(), output(last(get_order())).due == 0)
 shop: an order that is sought in the output of the last call, with a negation
   underconstrained no_repeat refund
   no_repeat: forall(refund(order=o), !(o in output(last(list_refunds()))))

@@ -31,6 +31,7 @@ from tests.policy.naive_values import (
     either,
     ends,
     equal,
+    is_ambiguous,
     kind,
     looked_up,
     none_as_unknown,
@@ -280,7 +281,9 @@ class Naive:
             case ast.Seen(labels):
                 return seen(labels, scene.earlier, self._labels)
             case ast.Known(body):
-                return value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange)
+                if value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange):
+                    return True
+                return UNKNOWN if any(is_ambiguous(value(text)) for text in _read_texts(body)) else False
             case ast.Field(body, name):
                 return looked_up(value(body), name)
             case ast.Item(body, index):
@@ -469,6 +472,20 @@ def _followed(value: Any, path: Sequence[str]) -> Any:
 
 def _time_of(step: Any) -> Any:
     return UNKNOWN if step is UNKNOWN else none_as_unknown(step.time)
+
+
+def _read_texts(term: object) -> Iterator[Any]:
+    """The terms that are read as JSON where they are texts, outside of conditions on items and calls."""
+    match term:
+        case ast.Field(body) | ast.Item(body) | ast.Apply("keys" | "values" | "has", (body, *_)):
+            yield body
+        case ast.OverItems(items=items):
+            yield from _read_texts(items)
+            return
+        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.Selected():
+            return
+    for child in ast.children(term):
+        yield from _read_texts(child)
 
 
 def _of_call(what: str, step: Any) -> Any:

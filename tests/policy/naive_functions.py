@@ -50,6 +50,11 @@ def _keys(value: Any) -> Any:
     return UNKNOWN if mapping is UNKNOWN else [*mapping]
 
 
+def _has(value: Any, key: Any) -> Any:
+    mapping = _mapping(value)
+    return UNKNOWN if mapping is UNKNOWN or kind(key) != "text" else key in mapping
+
+
 def _values(value: Any) -> Any:
     mapping = _mapping(value)
     return UNKNOWN if mapping is UNKNOWN else [*mapping.values()]
@@ -208,6 +213,7 @@ def _local(read: Callable[[dt.datetime], Any]) -> Callable[..., Any]:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": _of_texts(str.lower),
+    "has": _has,
     "starts_with": _of_texts(lambda text, start: text[: len(start)] == start),
     "ends_with": _of_texts(lambda text, end: text[len(text) - len(end) :] == end and len(end) <= len(text)),
     "abs": _abs,

@@ -217,6 +217,11 @@ def from_json(text: str) -> Any:
         return UNKNOWN
 
 
+def is_ambiguous(value: Any) -> bool:
+    """Whether a value is a text that readers of JSON see differently: no JSON, or JSON that is a text again."""
+    return kind(value) == "text" and (from_json(value) is UNKNOWN or kind(from_json(value)) == "text")
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > len({key for key, _ in pairs}):
         raise ValueError

@@ -70,7 +70,7 @@ def test_it_agrees_with_the_evaluator(run: int) -> None:
         judged = Reasoner(case.session, FUNCTIONS).judge(case.call.tool, case.call.args, facts=case.call.facts)
         assert judged == {"rule 1": None if expected is UNKNOWN else expected}, f"seed {seed}"
         seen[expected] += 1
-    assert min(seen[value] for value in (True, False, UNKNOWN)) > 0.05 * TRIPLES
+    assert min(seen[value] for value in (True, False, UNKNOWN)) >= 0.05 * TRIPLES
 
 
 @pytest.mark.parametrize("run", slow_after(1, range(3)))

@@ -209,12 +209,41 @@ FULL_WIDTH = "\N{FULLWIDTH LATIN SMALL LETTER B}ob"
         (-1.5, "-1.5"),
         (7, "\u0667"),
         ("\u0390", "\u0390".upper()),
+        *(
+            (1, other)
+            for other in ("01", "+1", "1.0", "1.", "1e0", "10E-1", "0_1", " 1 ", "\uff0b\u0661", "0" * 500 + "1")
+        ),
+        *((1000, other) for other in ("1_000", "1 000", "1\u00a0000", "1e3", "+1_0_0_0.00", "100000e-2")),
+        *(("0.5", other) for other in (".5", "0.50", "5e-1", decimal.Decimal("0.50"))),
+        *((0, other) for other in ("-0", "00", "0e5", ".0")),
+        *(
+            ("ann lee", other)
+            for other in ("annlee", "ann  lee", "ann\u2800lee", "ann\u2003lee", "ann\u00adlee", "ann\x00lee")
+        ),
+        ("1e400", "10e399"),
+        ("inf", "+Infinity"),
+        ("1e" + "9" * 30, "1E" + "9" * 30),
     ],
 )
 def test_another_spelling_of_a_key_is_no_other_budget(begin: Begin, key: Any, spelling: Any) -> None:
     """Also of a number, and of a long or broken string."""
     refunded(begin(), 500, key)
     assert refund(begin(), 1, spelling) is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        *((7, other) for other in ("70", "-7", "7x", "0x7", "7.01", "1/7", "7-0", "7.0.0", "__7", "seven")),
+        *(("ann-lee", other) for other in ("ann_lee", "annlee", "ann.lee")),
+        ("1" * 40, "1" * 41),
+        ("1e400", "1e401"),
+        ("0" * 300 + "1", "0" * 300 + "2"),
+    ],
+)
+def test_another_key_is_another_budget(begin: Begin, key: Any, other: Any) -> None:
+    refunded(begin(), 500, key)
+    assert refund(begin(), 1, other) is Decision.ALLOW
 
 
 @pytest.mark.parametrize("key", [None, ["bob"], {"id": 1}, float("nan"), 10**31], ids=str)

@@ -254,6 +254,36 @@ def test_labels_in_another_case_are_refused(option: str, label: Any) -> None:
     assert session.check("x", action="other", decision="other", tags={"other"}).label == 0
 
 
+LOOK_ALIKES = (
+    *("re\u200bfund", "re\u00adfund", "refund\x00", "\x00refund", "re\u2060fund", "refund\ufeff", "re\ufe0ffund"),
+    *(
+        "\uff32\uff25fund",
+        "\U0001d42b\U0001d41efund",
+        "r\u0435fund",
+        "refu\u0578d".replace("\u0578", "\u200dn"),
+        "Refund",
+        " refund",
+    ),
+    *("re fund", "re\u2800fund", "re\u3164fund", "re\tfund", "refund\n", "re\u034ffund"),
+)
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES, ids=ascii)
+def test_a_name_that_looks_like_one_of_a_rule_is_refused(name: str) -> None:
+    """Also where calls that no rule lists are allowed; with a label, too."""
+    session = session_of("forall(refund(), false)", "G !action:refund")
+    for verdict in (session.check(name), session.check(name, tags={"x"}), session.check("x", action=name)):
+        assert "'refund' only in case or space" in verdict.errors[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["refunds", "re_fund", "re-fund", "re.fund", "refund2", "fund", "r\u00e9fund", "\u8fd4\u91d1", "prerefund", "find"],
+)
+def test_a_name_that_looks_different_is_another_tool(name: str) -> None:
+    assert session_of("forall(refund(), false)").check(name).decision is Decision.ALLOW
+
+
 def test_a_regular_expression_takes_linear_time() -> None:
     """Other engines would backtrack exponentially on it."""
     session = session_of("forall(send(to=/(a+)+b/), False)", "forall(send(to=t), !(t matches /(x*)*y/))")
@@ -440,6 +470,27 @@ def test_an_approval_lifts_what_was_escalated_and_nothing_else() -> None:
         session.approve(old)
     with pytest.raises(InputError, match="nothing to approve"):
         session.approve(session.check("block"))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "before(refund(), true, login(), true)",
+        "after(login(), refund())",
+        "seq(login(), refund())",
+        "forall(refund(), some(login()))",
+        "forall(refund(), count(login()) > 0)",
+        "forall(refund(), output(last(login())) != 1)",
+        "G(tool:refund -> O tool:login)",
+        "G(tool:refund -> (!tool:logout S tool:login))",
+        "tool:login -> F tool:refund",
+    ],
+)
+def test_a_tool_that_a_rule_names_anywhere_is_listed(rule: str) -> None:
+    """What a rule demands before or after another call is allowed, and nothing else."""
+    session = policies_of(f"unlisted: deny\npolicies: [{{id: a, temporal: '{rule}'}}]").session()
+    assert session.check("login").label == 0
+    assert "no rule covers" in session.check("wipe").errors[0]
 
 
 def test_unlisted_calls_can_be_denied() -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import unicodedata
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
 _RECIPIENT = re.compile(
     r"to|cc|replyto|.*(recipient|receiver|addressee|invitee|attendee|participant).*|.*(bcc|blindcopy|blindcarboncopy)"
-    r"|emails?|(to|cc)emails?|emailto|mailto|.*address(es)?"
+    r"|emails?|(to|cc)emails?|.*address(es)?|carboncopy|(forward|redirect|copy)(s|ed|ing)?e?mails?"
+    r"|(e?mail|forward|forwarding|autoforward|redirect|send|deliver|copy|share|notify|resent|errors)to|returnpath|resent[bc]?cc"
 )
+_SENDER = re.compile(r".*(from|sender|replyto|returnpath|onbehalfof).*")
+_HOST = re.compile(r"(smtp|mail|relay|sending)?(host|server|domain)(name)?")
+_HEADERS = re.compile(r".*headers?|rfc822|raw(email|mail|message|mime)?|mime(message|content)?|eml")
 _HIDDEN = re.compile(r".*(bcc|blindcopy|blindcarboncopy)")
 _HEADER = re.compile(rf"{_RECIPIENT.pattern}|from|sender|subject|title|name|.*header.*")
 _ATTACHMENT = re.compile(r".*attachment.*|files?|filename|filepath|documents?|paths?")
 _BETWEEN = re.compile(r"[\s<>,;:\"'()\[\]]+")  # between addresses
 _ALIKE = str.maketrans({"0": "o", "1": "l", "3": "e", "5": "s", "i": "l", "|": "l"})
+_URL_SAFE = str.maketrans("-_", "+/")
 _MAX_DEPTH = 20
 
 
@@ -45,6 +52,13 @@ def attachments(arguments: dict[str, Any]) -> list[str]:
     return [text.strip().lower() for text in _under(arguments, _ATTACHMENT)]
 
 
+def senders(arguments: dict[str, Any]) -> list[str]:
+    """The addresses and hosts that a mail comes from or is answered to, in lower case."""
+    texts = [unicodedata.normalize("NFKC", text).lower() for text in _under(arguments, _SENDER)]
+    hosts = [text.strip().lower().rpartition("//")[2].partition(":")[0] for text in _under(arguments, _HOST)]
+    return hosts + [part.rstrip(".") for text in texts for part in _BETWEEN.split(text) if "@" in part]
+
+
 def strings(value: Any) -> list[str]:
     """The strings in a value at any depth."""
     return [text for _, text in _leaves(value)]
@@ -66,6 +80,7 @@ def resembles(address: str, domains: list[str]) -> bool:
 def _looks_like(domain: str, own: str) -> bool:
     if domain == own or domain.endswith(f".{own}"):
         return False
+    domain = ".".join(domain.split(".")[-len(own.split(".")) :]) if f".{own}." not in f".{domain}" else domain
     plain, mine = (name.replace("rn", "m").replace("vv", "w").translate(_ALIKE) for name in (domain, own))
     return plain == mine or f".{own}." in f".{domain}" or (len(own) >= 6 and _differ_by_one(domain, own))
 
@@ -99,10 +114,12 @@ def _leaves(
 ) -> Iterator[tuple[str, str]]:
     """The values that are neither lists nor mappings, as strings with their keys. With names: those below such a key.
 
-    Empty values count only if they are kept.
+    Empty values count only if they are kept. Headers in a text, or with their names beside them, count as keys.
     """
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         value = _parsed(value)
+    if _HEADERS.fullmatch(key):
+        value = _headers(value)
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for name, part in value.items():
             own = re.sub(r"[^a-z]", "", str(name).lower())
@@ -113,6 +130,21 @@ def _leaves(
             yield from _leaves(part, key, depth + 1, names=names, keep_empty=keep_empty)
     elif keep_empty or (value not in (None, "", False) and (names is None or names.fullmatch(key))):
         yield key, str(value)
+
+
+def _headers(value: Any) -> Any:
+    """Headers by their names: of a text, also in base64, or of a mapping with `name` and `value`."""
+    if isinstance(value, dict) and isinstance(name := value.get("name", value.get("key")), str) and "value" in value:
+        return {name: value["value"]}
+    if not isinstance(value, str):
+        return value
+    text = value
+    if re.fullmatch(r"[\w+/=-]{24,}", text):
+        with contextlib.suppress(ValueError):
+            text = b64decode(text.translate(_URL_SAFE) + "===").decode("utf-8", "replace")
+    lines = re.split(r"\r?\n(?![ \t])|\\r\\n|;\s*(?=[\w-]+:)", text.strip().split("\n\n")[0].split("\r\n\r\n")[0])
+    named = [line.partition(":") for line in lines if re.match(r"[\w-]+:", line)]
+    return [{name: content.strip()} for name, _, content in named] if len(named) == len(lines) else value
 
 
 def _parsed(text: str) -> Any:

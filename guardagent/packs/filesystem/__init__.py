@@ -6,7 +6,6 @@ are compared in lower case.
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import unicodedata
@@ -19,37 +18,16 @@ from guardagent.errors import InputError
 
 # --- places that matter
 
-_SECRETS = re.compile(
-    r"""(?: ^|/ ) (?:
-        \.env(?:\.(?!example$|sample$|template$|dist$|defaults?$|schema$|md$|rst$|d\.ts$)[^/]+)?$ | \.envrc$
-          | [^/]+\.env$
-      | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?$ | \.ssh(?:/(?!known_hosts|[^/]*\.pub$).*)?$ | \.gnupg(?:/|$)
-      | (?!(?:cert|ca|ca-?bundle|ca-?cert|chain|fullchain|public[^/]*|[^/]*\.pub)\.pem$)[^/]+\.pem$
-      | [^/]+\.(?:key|p12|pfx|jks|keystore|kdbx?|ppk|asc|ovpn|tfstate|tfvars|keychain|keychain-db)$
-          | [^/]+\.tfstate\.backup$
-      | \.(?:aws|azure|password-store|docker/config\.json|kube/config|databrickscfg|snowsql|oci|bluemix)(?:/|$)
-      | \.config/(?:gcloud|gh|hub|op|rclone|doctl|helm)(?:/|$) | \.local/share/keyrings(?:/|$) | keychains(?:/|$)
-      | (?:\.|_)netrc$ | \.(?:npmrc|yarnrc|pypirc|pgpass|my\.cnf|mylogin\.cnf|s3cfg|boto|terraformrc|htpasswd
-          |vault-token|dockercfg)$
-      | \.(?:git-credentials|credentials(?:\.json)?|cargo/credentials(?:\.toml)?|gem/credentials
-          |m2/settings[^/]*\.xml)$
-      | \.(?:gradle/gradle\.properties|composer/auth\.json|codex/auth\.json|claude\.json|tokens?|secrets?)$
-      | (?:credentials?|secrets?|client_secrets?|service[_-]?account[^/]*|auth[_-]?tokens?)\.(?:json|ya?ml|toml|ini
-          |txt|xml|env|csv|properties)$
-      | (?:passwords?|passwd|api[_-]?keys?)\.(?:txt|csv|json|xlsx?|ya?ml|kdbx?|md)$ | wp-config\.php$ | wallet\.dat$
-      | (?:login\ data|cookies|cookies\.sqlite|logins\.json|key[34]\.db|signons\.sqlite|web\ data)$
-      | \.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|irb|rediscli)_?history$ | \.lesshst$
-          | consolehost_history\.txt$
-      | secrets?/.+ | \.secrets?/.*
-    ) | ^/etc/(?:shadow|gshadow|sudoers|master\.passwd|ssl/private|krb5\.keytab|ssh/ssh_host)(?:$|[-/._d])
-      | ^/proc/[^/]+/(?:environ|mem|maps|cmdline|fd|root|cwd)(?:/|$) | ^/(?:var/)?run/secrets(?:/|$)
-          | ^/dev/(?:k?mem|sd|nvme|disk) """,
-    re.VERBOSE,
-)
-_EXAMPLES = (
-    ".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", "server.key", "server.pem", ".netrc", ".npmrc",
-    ".pypirc", ".pgpass", "credentials", "shadow", ".git-credentials", ".bash_history", ".aws", ".ssh", ".gnupg",
-)  # fmt: skip
+# Windows also knows a file by the first six letters of its name: `git~1` is `.git`.
+_SHORT = {
+    name.lstrip(".")[:6]: name
+    for name in (
+        ".git .gitattributes .gitmodules .gitconfig .github .githooks .husky .ssh .aws .gnupg .azure .kube .docker .env"
+        " .envrc .netrc .npmrc .pypirc .pgpass .git-credentials credentials id_ed25519 .bashrc .bash_profile .profile"
+        " .zshrc .bash_history .claude .cursor .codex .vscode .devcontainer authorized_keys"
+    ).split()
+}
+_SHORT_NAME = re.compile(r"[^.~]{2,6}~\d$")
 _LATER = re.compile(
     r"""(?: ^|/ ) (?:
         \.git(?:/|$) | [^/]+\.git/hooks(?:/|$) | \.husky(?:/|$) | (?:\.?lefthook(?:-local)?
@@ -75,19 +53,14 @@ _LATER = re.compile(
       | \.claude/(?:settings[^/]*\.json|hooks|commands|agents) | \.claude\.json$ | \.?mcp\.json$ | \.cursor(?:/|$)
           | \.codex(?:/|$)
       | (?:authorized_keys2?|known_hosts|ld\.so\.preload)$
+      | (?:claude(?:\.local)?|gemini|(?<!docs/)agents?|(?<!docs/)skill|copilot-instructions)\.md$
+      | (?:\.claude|\.agents|\.codex)/(?:skills|rules|plugins|output-styles)(?:/|$)
+      | \.github/(?:instructions|prompts|chatmodes|agents)(?:/|$)
+          | \.(?:cursor|windsurf|cline|roo|goose)(?:rules|hints)(?:/|$)
+      | \.(?:windsurf|roo|clinerules|junie|kiro|continue|amazonq|openhands|trae)(?:/|$) | \.aider\.conf\.ya?ml$
     ) """,
     re.VERBOSE,
 )
-
-
-def is_secret(path: str) -> bool:
-    """Whether a path is that of credentials. A pattern is if it can match some and is not one for all files."""
-    name = path.rpartition("/")[2]
-    return bool(_SECRETS.search(path)) or (
-        any(sign in name for sign in "*?[")
-        and bool(re.search(r"[a-z]", re.sub(r"\[.*?\]", "", name)))
-        and any(fnmatch.fnmatchcase(example, name) for example in _EXAMPLES)
-    )
 
 
 def runs_later(path: str) -> bool:
@@ -117,10 +90,9 @@ class FilePlace:
 
     @property
     def lower(self) -> str:
-        """For comparisons of names: in lower case, without the endings that Windows ignores."""
-        return "/".join(
-            re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", part) for part in self.path.lower().split("/")
-        )
+        """For comparisons of names: in lower case, in full, without the endings that Windows ignores."""
+        parts = (re.sub(r"(?<=[^.])[. ]+$|::?\$.*$|(?<=.):.*$", "", part) for part in self.path.lower().split("/"))
+        return "/".join(_SHORT.get(part.partition("~")[0], part) if _SHORT_NAME.match(part) else part for part in parts)
 
 
 def roots(workspace: str, folders: Sequence[str]) -> tuple[str, ...]:

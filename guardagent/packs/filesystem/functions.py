@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from guardagent.packs import plain_name, strings
-from guardagent.packs.filesystem import FilePlace, is_secret, places, roots, runs_later
+from guardagent.packs.credentials import is_credential_place
+from guardagent.packs.filesystem import FilePlace, places, roots, runs_later
 
 _PATHS = frozenset(
     "path paths file files filepath filepaths filename filenames target targets targetfile targetpath "
@@ -118,9 +119,9 @@ def _of_place(place: FilePlace, action: str) -> Iterator[str]:
     changes = action in ("write", "remove")
     if not place.root:
         yield "outside" if changes else "outside_read"
-    if is_secret(place.lower):
+    if is_credential_place(place.lower):
         yield "secrets"
     if changes and runs_later(place.lower):
         yield "later"
-    if action == "remove" and (place.path in (".", ".git") or any(sign in place.path for sign in "*?")):
+    if action == "remove" and (place.lower in (".", ".git") or any(sign in place.path for sign in "*?")):
         yield "delete"

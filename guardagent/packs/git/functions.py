@@ -361,6 +361,10 @@ def _discard(name: str, words: list[str], options: set[str], operands: list[str]
         yield "discard"
 
 
+# What `git submodule foreach` may run: git, which is judged alone, and commands that only print.
+_GIT_ONLY = re.compile(r"(?:git [^;&|<>$`]+|pwd|ls(?: -\w+)*|echo [\w $'\"]*)(?: (?:\|\| (?:true|:)))?")
+
+
 def _is_path(operand: str) -> bool:
     return (
         operand in (".", "*")
@@ -381,7 +385,8 @@ def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __
         ("bisect", "run"),
         ("submodule", "foreach"),
     ):
-        yield "code"
+        runs = " ".join(operand for operand in operands[1:] if not operand.startswith("-"))
+        yield "" if operands[0] == "foreach" and _GIT_ONLY.fullmatch(runs) else "code"
     if (name == "difftool" and "-x" in options) or (
         name == "grep" and any(option.startswith("-O") for option in options)
     ):
@@ -418,4 +423,20 @@ def _config(name: str, _: list[str], options: set[str], operands: list[str], __:
         yield "code"
 
 
-_CHECKS = (_push, _address, _discard, _rewrite, _config)
+def _lfs(name: str, words: list[str], options: set[str], operands: list[str], limits: GitLimits) -> Iterator[str]:
+    """The commands of Git LFS, which push, rewrite and discard as git does."""
+    if name != "lfs" or not operands:
+        return
+    first, rest = operands[0], operands[1:]
+    if first == "push":
+        yield from ("protected",) if {"--all", "--stdin"} & options else ()
+        yield from _address("push", words, options, rest, limits)
+    elif first == "migrate":
+        yield "rewrite" if rest[:1] != ["info"] else ""
+    elif first in ("prune", "uninstall", "unlock", "dedup"):
+        yield "discard" if first != "unlock" or any(o == "--force" or _has_flag(o, "f") for o in options) else ""
+    elif first in ("clone", "fetch", "pull"):
+        yield from _address(first, words, options, rest, limits)
+
+
+_CHECKS = (_push, _address, _discard, _rewrite, _config, _lfs)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.packs import named_values, strings
-from guardagent.packs.filesystem import is_secret
+from guardagent.packs.credentials import is_credential_place
 from guardagent.packs.shell.commands import all_commands, plain_words
 from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.script import ShellCommand, require_parser
@@ -86,7 +86,7 @@ def reads_secret(arguments: dict[str, Any]) -> bool:
 def names_secret(arguments: dict[str, Any]) -> bool:
     """Whether a call names a file with credentials."""
     paths = (path for value in named_values(arguments, _PATHS) for path in strings(value) or ())
-    return any(is_secret(path.lower()) for path in paths)
+    return any(is_credential_place(path) for path in paths)
 
 
 def _texts(arguments: dict[str, Any]) -> Iterator[str]:

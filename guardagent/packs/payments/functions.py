@@ -10,6 +10,15 @@ from typing import Any
 
 _CENTS = r"(amount|amt|value|total)?(in)?(cents|minor|minorunits)"
 _AMOUNT = re.compile(rf".*(amount|amt|total)|value|sum|price|{_CENTS}")
+_SUM = re.compile(rf".*total(amount|{_CENTS})?")  # what stands beside it is in it
+_EXTRA = re.compile(rf"(tip|gratuity|fee|surcharge|tax|vat|shipping|bonus|donation|extra)s?{_CENTS}?(amount|amt)?")
+_TIMES = re.compile(r"quantity|qty|units|copies|numberof(units|items|copies)")  # of what is paid for
+_REPEATS = re.compile(  # of a whole payment
+    r"repeat(s|ed|count|times)?|repetitions?|times|occurrences?|(number|num|no)?(of)?(payments|installments|instalments|cycles)"
+    r"|(recurring)?count|recurring|recurrence|frequency|multiplier|(fx|exchange|conversion)rate|(max)?retries"
+)
+_ONCE = frozenset("once one single none no false never onetime null".split())
+_ENDLESS = Fraction(10**9)  # such as 'monthly'
 _RECIPIENT = re.compile(
     r"to|iban|address|account|accountno|accountnumber|wallet|email|phone|contact|user|username|person|name"
     r"|(to|target)(account|iban|user|address|wallet|email|name|id|number).*"
@@ -28,11 +37,15 @@ _MAX_DEPTH = 20
 
 def amounts(arguments: dict[str, Any]) -> list[Fraction | None]:
     """The amounts in a call; null for one that is not a number."""
-    return [_number(key, value) for key, value in _leaves(arguments) if _AMOUNT.fullmatch(key)]
+    return [_number(key, value) for key, value in _leaves(arguments) if _is_amount(key)]
 
 
 def total(arguments: dict[str, Any]) -> Fraction | None:
-    """The amount of a whole call: the largest of amounts side by side, the sum over a list. None without one."""
+    """The amount of a whole call: the largest of amounts side by side, the sum over a list. None without one.
+
+    Tips and fees are added. Quantities, repetitions and rates multiply it; a repetition
+    without an end counts a billion times.
+    """
     return _total(arguments)
 
 
@@ -78,11 +91,36 @@ def _total(value: Any, key: str = "", depth: int = 0) -> Fraction | None:
     if isinstance(value, list):
         return _sum(_total(entry, key, depth + 1) for entry in value)
     if not isinstance(value, dict):
-        return _number(key, value) if _AMOUNT.fullmatch(key) else None
-    parts = {name: _total(entry, _key(name), depth + 1) for name, entry in value.items()}
-    own = [part for name, part in parts.items() if part is not None and _AMOUNT.fullmatch(_key(name))]
-    nested = _sum(part for name, part in parts.items() if not _AMOUNT.fullmatch(_key(name)))
-    return max([*own, *([] if nested is None else [nested])], default=None)
+        return _number(key, value) if _is_amount(key) else None
+    parts = {_key(name): _total(entry, _key(name), depth + 1) for name, entry in value.items()}
+    own = {name: part for name, part in parts.items() if part is not None and _is_amount(name)}
+    sums = [part for name, part in own.items() if _SUM.fullmatch(name)]
+    nested = _sum(part for name, part in parts.items() if name not in own)
+    base = max([part for part in own.values() if part not in sums] + ([] if nested is None else [nested]), default=None)
+    if base is not None:
+        extras = [_number(_key(name), entry) for name, entry in value.items() if _is_extra(_key(name), entry)]
+        if None in extras:
+            return None
+        base = base * _factor(value, _TIMES) + sum((max(extra, Fraction(0)) for extra in extras if extra), Fraction(0))
+    whole = max([*sums, *([] if base is None else [base])], default=None)
+    return None if whole is None else whole * _factor(value, _REPEATS)
+
+
+def _is_amount(key: str) -> bool:
+    return bool(_AMOUNT.fullmatch(key)) and not _EXTRA.fullmatch(key)
+
+
+def _is_extra(key: str, value: Any) -> bool:
+    return bool(_EXTRA.fullmatch(key)) and not isinstance(value, bool | dict | list) and value not in (None, "")
+
+
+def _factor(value: dict[str, Any], names: re.Pattern[str]) -> Fraction:
+    """How many times an amount counts, at least once."""
+    factor = Fraction(1)
+    for name, entry in value.items():
+        if names.fullmatch(_key(name)) and entry not in (None, "", False) and _plain(entry) not in _ONCE:
+            factor *= max(_number("", entry) or _ENDLESS, Fraction(1))
+    return factor
 
 
 def _sum(parts: Iterable[Fraction | None]) -> Fraction | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import dropwhile, groupby, pairwise, takewhile
 
+from guardagent.packs.shell.code_readers import CODE_READERS, has_danger, sed_files
 from guardagent.packs.shell.commands import (
     SHELLS,
     copies_example,
@@ -17,7 +18,7 @@ from guardagent.packs.shell.commands import (
     value_after,
 )
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
-from guardagent.packs.shell.paths import changed, deleted, is_elsewhere, paths_of, zone
+from guardagent.packs.shell.paths import changed, deleted, is_elsewhere, paths_of, read, zone
 from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word
 
 # --- changed files outside of the workspace, and devices
@@ -27,22 +28,36 @@ _FORMATTERS = re.compile(
     r"badblocks|diskutil|nvme|tune2fs|mdadm|losetup|debugfs|efibootmgr|resize2fs|fsck(?:\..*)?|e2fsck|dmsetup|grub-install)"
 )
 _ALL = frozenset("mv ln link tee touch mkdir truncate setfacl mkfifo mknod gunzip sponge fallocate".split())
-_LAST = ("cp", "install", "rsync", "scp", "split", "csplit", "ffmpeg", "convert", "magick")
+_LAST = ("cp", "install", "rsync", "scp", "split", "ffmpeg", "convert", "magick", "ditto", "objcopy", "strip")
+# A program -> the first and the last of its operands that it writes.
+_PLACES: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(("uniq", "xxd", "ar", "mksquashfs"), (1, 2)),
+    **dict.fromkeys(("zip", "sqlite3", "virtualenv"), (0, 1)),
+    **dict.fromkeys(("script", "dos2unix", "unix2dos"), (0, None)),
+    **dict.fromkeys(("patch", "cpio"), (0, None)),
+    "rename": (1, None),
+}
 _COMPRESSORS = ("gzip", "bzip2", "bunzip2", "xz", "unxz", "lzma")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
-    "curl": ("-o", "--output", "--output-dir"),
+    "curl": ("-o", "--output", "--output-dir", "-c", "--cookie-jar", "-D", "--dump-header", "--trace", "--stderr"),
     "wget": ("-O", "--output-document", "-P", "--directory-prefix"),
     "aria2c": ("-o", "-d", "--dir"),
     "tar": ("-C", "--directory"),
     "unzip": ("-d",),
-    "patch": ("-d", "-o"),
+    "patch": ("-d", "-o", "--directory", "--output"),
+    "csplit": ("-f", "--prefix"),
+    "cmake": ("-B", "--prefix", "--install-prefix"),
+    "cpio": ("-D", "--directory", "-O", "-F"),
+    "javac": ("-d",),
+    "cargo": ("--root", "--target-dir"),
+    "npm": ("--prefix",),
+    "logrotate": ("-s", "--state"),
     "sort": ("-o",),
     "pg_dump": ("-f", "--file"),
     "mysqldump": ("-r", "--result-file"),
     "find": ("-fprint", "-fprint0", "-fprintf", "-fls"),
     **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "-d", "--dest")),
-    "cpio": ("-D", "--directory"),
     **dict.fromkeys(
         ("pytest", "py.test"), ("--basetemp", "--junitxml", "--junit-xml", "--log-file", "--html", "--report-log")
     ),
@@ -54,8 +69,11 @@ _AFTER_OPTION = {
 
 
 def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
-    for path in paths_of((*_targets(command), *_outputs(command)), command, workspace):
+    for path in paths_of((*_targets(command), *_outputs(command), *_made(command)), command, workspace):
         yield from changed(path)
+    for path in paths_of(_emptied(command), command, workspace):
+        if path is not None and zone(path) == "inside" and not _MAY_BE_EMPTY.search(path):
+            yield "delete"
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
     if command.name == "tar" and any(
@@ -66,11 +84,60 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "outside"
 
 
+_MAY_BE_EMPTY = re.compile(
+    r"(?:^|/)(?:__init__\.py|py\.typed|\.git\w+|\.[\w-]+)$|\.(?:log|out|err|txt|tmp|pid|lock|csv|jsonl|cache|history)$|(?:^|/)[^./]+$"
+    r"|\$$|(?:^|/)(?:tmp|temp|logs?|out|build|dist|target|cache|\.cache)/"
+)
+_ARCHIVE = re.compile(r"-?[a-zA-Z]*[cru][a-zA-Z]*f|--file")
+
+
+def _emptied(command: ShellCommand) -> tuple[Word, ...]:
+    """The files that a command leaves empty: `> FILE`, `: > FILE`, `truncate -s 0 FILE`."""
+    if command.name == "truncate":
+        return (
+            operands(command)
+            if any(re.fullmatch(r"-s0|--size=0", word) for word in options(command))
+            or (value_after(command, "-s", "--size")[:1] == (("0",),))
+            else ()
+        )
+    prints_nothing = command.words in ((), (("true",),), ((":",),), (("echo",),), (("cat",), ("/dev/null",)))
+    has_input = command.sources or command.reads or command.text is not None
+    return command.writes[:1] if prints_nothing and not has_input else ()
+
+
+def _made(command: ShellCommand) -> Iterator[Word]:
+    """The files and folders that a program makes at a place among its operands, or behind letters of options."""
+    name, words = command.name or "", operands(command)
+    first, last = _PLACES.get(name, (0, 0))
+    if not (name == "sqlite3" and {"-readonly", "--readonly"} & options(command)):
+        yield from words[first:last]
+    if name == "tar":
+        letters = [after for word, after in pairwise(command.words[1:]) if word and _ARCHIVE.fullmatch(word[0])]
+        yield from letters
+        yield from (
+            (word[0].partition("=")[2],) for word in command.words[1:] if word and word[0].startswith("--file=")
+        )
+    plain = plain_words(command)
+    if plain[:2] in (["-m", "venv"], ["-m", "virtualenv"], ["worktree", "add"]) or (
+        name == "uv" and plain[:1] == ["venv"]
+    ):
+        yield from words[2:3] if plain[0] == "worktree" else words[1:2]
+    if name == "git" and plain[:1] == ["init"]:
+        yield from words[1:2]
+    if name == "make":
+        yield from ((word.partition("=")[2],) for word in plain if re.match(r"(?:DESTDIR|prefix|PREFIX)=", word))
+
+
 def _outputs(command: ShellCommand) -> Iterator[Word]:
     """The files of `-o FILE` of any program, if they are outside of projects."""
-    joined = (word[2:] for word in plain_words(command) if re.match(r"-o[/~]", word))
-    equal = (word.partition("=")[2] for word in plain_words(command) if re.match(r"--?out(?:put|file)?\S*=", word))
-    after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir")
+    joined = (word[2:] for word in plain_words(command) if re.match(r"-[oB][/~.]", word))
+    equal = (
+        word.partition("=")[2]
+        for word in plain_words(command)
+        if re.match(r"--?(?:out(?:put|file)?|\w+_out)\S*=", word)
+    )
+    after = value_after(command, "-o", "-O", "--output", "--output-file", "--outfile", "--out", "-out", "--output-dir",
+                        "-keyout", "--target-dir")  # fmt: skip
     for value in (*joined, *equal, *(value for word in after for value in word)):
         if is_elsewhere(value):
             yield (value,)
@@ -105,9 +172,7 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
 
 def _replaces_files(command: ShellCommand) -> bool:
     """Whether `gzip` and its like put a compressed file in the place of each."""
-    keeps = any(
-        re.fullmatch(r"-[a-zA-Z0-9]*[ckltV]\w*|--(?:stdout|keep|list|test)", option) for option in options(command)
-    )
+    keeps = any(re.fullmatch(r"-[a-zA-Z0-9]*[cltV]\w*|--(?:stdout|list|test)", option) for option in options(command))
     return command.name in _COMPRESSORS and not keeps
 
 
@@ -119,7 +184,7 @@ def _changes_settings(words: list[str]) -> bool:
 # --- deleted folders, and deleted files outside of the workspace
 
 _DELETERS = (
-    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory",
+    "rm", "rmdir", "unlink", "shred", "srm", "trash", "trash-put", "rimraf", "del", "del-cli", "remove_directory", "rd",
 )  # fmt: skip
 # Programs that delete what they put into an archive, or copy, with an option.
 _MOVES = {
@@ -205,7 +270,7 @@ _INSTALLS = {  # a manager -> its commands that fetch packages; none for any
     "npm pnpm yarn bun": "install i add exec dlx x create link ci",
     "npx bunx uvx": "",
     "cargo": "install add",
-    "gem": "install",
+    "gem": "install sources fetch update",
     "go": "get install run",
     "composer": "require global",
     "apt apt-get dpkg rpm dnf yum brew snap apk": "install -i add tap",
@@ -215,7 +280,8 @@ _INSTALLS = {  # a manager -> its commands that fetch packages; none for any
 }
 _ACTIONS = {name: frozenset(actions.split()) for names, actions in _INSTALLS.items() for name in names.split()}
 _OTHER_INDEX = re.compile(
-    r"(?:--(?:extra-)?index-url|--find-links|--registry|--trusted-host|--source|--git|--repo)(?:=|$)"
+    r"(?:--(?:extra-)?index-url|--find-links|--registry|--trusted-host|--source|--git|--repo|--repository|--add"
+    r"|--(?:allow-(?:untrusted|unauthenticated|insecure-repositories)|nogpgcheck|no-gpg-checks?|force-non-repository))(?:=|$)"
 )
 _CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
 _MANAGER_SETTINGS = {
@@ -234,6 +300,8 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
     if name.startswith("python") and words[:2] in (["-m", "pip"], ["-m", "pipx"]):
         name, words = words[1], words[2:]
     actions = _ACTIONS.get(name)
+    if name in ("npx", "bunx", "uvx"):  # what follows the package is for the program
+        words = words[: next((n + 1 for n, word in enumerate(words) if not word.startswith("-")), len(words))]
     if actions is not None and (not actions or actions & set(words[:3])):
         if (
             any(_ADDRESS.search(word) for word in words)
@@ -272,7 +340,7 @@ def _installs_for_user(name: str, words: list[str]) -> bool:
 
 
 def _short_index(name: str, words: list[str]) -> bool:
-    return name in ("pip", "pip3", "uv") and bool({"-i", "-f"} & set(words))
+    return (name in ("pip", "pip3", "uv") and bool({"-i", "-f"} & set(words))) or (name == "apk" and "-X" in words)
 
 
 # --- parts that are only known at run time, code of other languages, and options that run commands
@@ -286,19 +354,17 @@ _HARMLESS = frozenset(
 _HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top stats images build tag".split()]
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
-    r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper)(?:=|$)|alias\.[\w-]+=|"
+    r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper|filter\.[\w-]+\.(?:clean|smudge|process)|diff\.[\w-]+\.(?:textconv|command)"
+    r"|merge\.[\w-]+\.driver|gpg\.(?:\w+\.)?program|sequence\.editor|init\.templateDir|include(?:If\..*)?\.path|url\..*\.insteadOf"
+    r"|remote\.[\w-]+\.(?:receivepack|uploadpack|vcs))(?:=|$)|alias\.[\w-]+=|"
     r"^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
 )
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
-_AWK = re.compile(r"system\s*\(|getline|\|\s*\"|>\s*\"|@load")
-_SED = re.compile(r"(?:^|[;{}\n/\d])\s*e\b|/[gip0-9]*e[gip]*(?:$|[;}\n])|[/;]\s*w\s")
-_DATABASES = {
-    "psql": re.compile(r"\\(?:!|copy|o\b|w\b|g\s*\|)|COPY\b.*\bPROGRAM\b", re.IGNORECASE),
-    "sqlite3": re.compile(r"\.(?:shell|system|import|output|once|load|read)\b|load_extension"),
-    "mysql": re.compile(r"\\!|\bsystem\b"),
-    "mariadb": re.compile(r"\\!|\bsystem\b"),
-}
 _SHELL_SETTINGS = ("complete", "bind", "enable", "hash")
+# Programs of Windows that run code: in their words, in files, or from an address.
+_WINDOWS_CODE = frozenset(
+    "powershell pwsh mshta rundll32 regsvr32 wscript cscript installutil msiexec certutil bitsadmin msbuild".split()
+)
 # Agents, which run what a prompt says, perhaps without any hooks.
 _AGENTS = ("claude", "codex", "gemini", "cursor-agent", "aider", "opencode", "crush")
 _COMPILERS = {
@@ -315,9 +381,6 @@ _CONSOLES = (
 )
 _READS_CODE = re.compile(r"(?:^|/| )(?:rails (?:c|console)|artisan tinker|manage\.py shell\S*|iex|flask shell)(?: |$)")
 _CHANGES_ROWS = re.compile(r"\.(?:delete|update|raw|execute|create|save)\w*\(")
-_DEBUGGER_COMMAND = re.compile(
-    r"(?:thread apply all )?(?:bt|backtrace)(?: \w+)*|r|run|q|quit|info [\w ]+|set (?:pagination|confirm) off"
-)
 
 
 def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
@@ -325,6 +388,8 @@ def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "unreadable"
     if INTERPRETERS.fullmatch(command.name or ""):
         yield from _of_foreign_code(command, workspace)
+    if command.name == "sed":
+        yield from _of_sed(command, workspace)
 
 
 def _known(command: ShellCommand) -> list[str | None]:
@@ -345,9 +410,50 @@ def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 
 def _has_script(command: ShellCommand) -> bool:
-    name = command.name or ""
-    pattern = _AWK if name in ("awk", "gawk", "mawk", "nawk") else _SED if name == "sed" else None
-    return pattern is not None and any(word is None or pattern.search(word) for word in _known(command))
+    name, words = command.name or "", [word for word in _known(command) if word is not None]
+    if name not in CODE_READERS or name in (
+        "sed",
+        "vi",
+        "vim",
+        "nvim",
+        "just",
+        "ninja",
+        "rake",
+        "ant",
+        "task",
+        "gdb",
+        "lldb",
+    ):
+        return False
+    return any(has_danger(name, word) for word in words)
+
+
+_SED_OPTION = re.compile(r"(?:-[nErsuz]*e|--expression=)(?P<script>.+)", re.DOTALL)
+
+
+def _of_sed(command: ShellCommand, workspace: str) -> Iterator[str]:
+    """The files that the scripts of sed read and write; it is unreadable if they run commands."""
+    words = [word or "" for word in _known(command)]
+    after = [script for option, script in pairwise(words) if re.fullmatch(r"-[nErsuz]*e|--expression", option)]
+    scripts = [*after, *(match["script"] for match in map(_SED_OPTION.fullmatch, words) if match)]
+    if (
+        not scripts
+        and not value_after(command, "-f", "--file")
+        and not any(word.startswith("--file=") for word in words)
+    ):
+        scripts = [word for word in words if not word.startswith("-") and word][:1]
+    for script in scripts:
+        files = sed_files(script)
+        if files is None:
+            yield "unreadable"
+        for kinds_of, names in zip((read, changed), files or (), strict=False):
+            for path in paths_of([(name,) for name in names if not name.startswith("/dev/std")], command, workspace):
+                yield from kinds_of(path)
+
+
+def _replaces_input(command: ShellCommand) -> bool:
+    """Whether `exec < FILE` changes what all later commands read."""
+    return command.words == (("exec",),) and any(word != ("/dev/null",) for word in command.reads)
 
 
 def _runs_by_option(command: ShellCommand) -> bool:
@@ -372,14 +478,14 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in ("gdb", "lldb"):
         commands = [after for word, after in pairwise(words) if word in ("-ex", "--ex", "-eval-command", "-o", "-O")]
         plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
-        return not all(map(_DEBUGGER_COMMAND.fullmatch, commands)) or any(
+        return any(has_danger(name, text) for text in commands) or any(
             word[0] == "-" for word in words if word and word not in plain
         )
     if name in _COMPILERS and any(map(_COMPILERS[name].match, words)):
         return True
     if _gives_code_to_console(command, " ".join((name, *words))):
         return True
-    if name in _DATABASES and any(map(_DATABASES[name].search, [*words, command.text or ""])):
+    if name in _WINDOWS_CODE and not {"-version", "--version", "-?", "/?"} & set(map(str.lower, words)):
         return True
     return any(map(_ESCAPES.search, words))
 
@@ -399,4 +505,4 @@ def _make_runs_by_option(words: list[str]) -> bool:
     )
 
 
-_UNREADABLE = (_is_dynamic, _has_script, _runs_by_option)
+_UNREADABLE = (_is_dynamic, _has_script, _replaces_input, _runs_by_option)

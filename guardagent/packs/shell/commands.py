@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, pairwise
 
+from guardagent.packs.shell.code_readers import CODE_READERS, DUMPS, has_danger, package_scripts, started_scripts
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
 from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word, read_script
@@ -97,10 +98,14 @@ _WRAPPERS: dict[str, str] = {
     "unbuffer": "",
     "firejail": "",
     "dotenv": "f e",
+    "wsl": "d u distribution user cd",
+    "cgexec": "g",
+    "numactl": "N m C p",
     **dict.fromkeys(("npx", "bunx", "uvx"), "p package c call w workspace from with python"),
     **dict.fromkeys(
         "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
-        " do".split(),
+        " do taskset chrt setarch linux32 linux64 prlimit valgrind faketime fakeroot eatmydata winpty setpriv"
+        " dbus-run-session systemd-inhibit softlimit start".split(),
         "",
     ),
 }
@@ -116,7 +121,9 @@ _RUNS = re.compile(
     r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
 )
 _MODULE_PROGRAMS = frozenset((part,) for part in "pytest mypy pip pipx poetry twine coverage alembic flask".split())
-_SKIPPED = {"timeout": 1, "chroot": 1, "flock": 1, "gosu": 1}  # operands before the command
+_SKIPPED = dict.fromkeys(
+    "timeout chroot flock gosu taskset chrt setarch faketime".split(), 1
+)  # operands before the command
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -240,8 +247,10 @@ def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
     name, words = command.name or "", command.words[1:]
     if name not in SHELLS:
         yield from _of_options(words)
-    if name in SHELLS or name in ("su", "runuser"):
+    if name in SHELLS:
         yield from _of_shell(words)
+    elif name in ("su", "runuser"):
+        yield from _of_other_user(words)
     elif name in _SCRIPTS:
         yield from _SCRIPTS[name](words)
     elif name in (
@@ -268,12 +277,38 @@ def _of_options(words: tuple[Word, ...]) -> Iterator[str]:
             yield from (value for value in values if " " in value)
 
 
+def shell_words(words: tuple[Word, ...]) -> tuple[bool, tuple[Word, ...]]:
+    """Whether a shell has `-c`, and its words after its options: a script or a file, and parameters."""
+    has_script, at = False, 0
+    while at < len(words) and words[at] and re.match(r"[-+].|-$", words[at][0]):
+        word = words[at][0]
+        has_script |= bool(re.match(r"-[a-zA-Z]*c|--command", word))
+        at += 1
+        if word in ("--", "-"):
+            break
+        if not word.startswith("--"):
+            at += sum(map(word.count, "oO"))
+        elif word in ("--rcfile", "--init-file"):
+            at += 1
+    return has_script, words[at:]
+
+
 def _of_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
-    at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
-    if at is not None:
-        yield _with_parameters(_only(words[at + 1]), words[at + 3 :]) if at + 1 < len(words) else None
+    has_script, rest = shell_words(words)
+    if has_script:
+        yield _with_parameters(_only(rest[0]), rest[2:]) if rest else None
     elif any(not word for word in words):
         yield None
+    if any(
+        word[0] in ("--rcfile", "--init-file") and after != ("/dev/null",) for word, after in pairwise(words) if word
+    ):
+        yield None
+
+
+def _of_other_user(words: tuple[Word, ...]) -> Iterator[str | None]:
+    at = next((n for n, word in enumerate(words) if word and re.fullmatch(r"-[a-zA-Z]*c|--command", word[0])), None)
+    if at is not None:
+        yield _only(words[at + 1]) if at + 1 < len(words) else None
 
 
 def _with_parameters(text: str | None, arguments: tuple[Word, ...]) -> str | None:
@@ -285,6 +320,7 @@ def _with_parameters(text: str | None, arguments: tuple[Word, ...]) -> str | Non
 
 
 def _of_eval(words: tuple[Word, ...]) -> Iterator[str | None]:
+    words = words[1:] if words[:1] == (("--",),) else words
     texts = [_only(word) for word in words]
     yield None if None in texts else " ".join(text for text in texts if text is not None)
 
@@ -296,6 +332,7 @@ def _of_ssh(words: tuple[Word, ...]) -> Iterator[str | None]:
 
 
 def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
+    words = words[1:] if words[:1] == (("--",),) else words
     if words and words[0] not in (("-",), ("-l",), ("-p",), ("",)):
         yield _only(words[0])
 
@@ -320,6 +357,31 @@ def _of_make_variables(words: tuple[Word, ...]) -> Iterator[str | None]:
     yield from (value.partition("=")[2] for word in words for value in word if re.match(r"\w+[:?+]?=\S+\s", value))
 
 
+def _of_callback(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """`mapfile -C '...'` and `compgen -C '...'`."""
+    yield from (_only(after) for word, after in pairwise(words) if word and re.fullmatch(r"-\w*C", word[0]))
+
+
+def _of_git(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """`git submodule foreach '...'`, `git bisect run ...`, `git rebase -x '...'` and `git config alias.x '!...'`."""
+    for at, (word, after) in enumerate(pairwise(words)):
+        if (word, after) in ((("submodule",), ("foreach",)), (("bisect",), ("run",))):
+            yield from _of_eval(_without_options(words[at + 2 :], [], 0))
+        if word in (("-x",), ("--exec",)) and ("rebase",) in words:
+            yield _only(after)
+        if word and word[0].startswith("alias.") and (not after or after[0].startswith("!")):
+            yield after[0][1:] if after else None
+
+
+def _of_windows_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
+    """`cmd /c ...`, if its words are the same in both shells."""
+    rest = words[
+        next((n + 1 for n, word in enumerate(words) if word and word[0].lower() in ("/c", "/k")), len(words)) :
+    ]
+    is_plain = all(len(word) == 1 and not re.search(r"[%^&|<>!]", word[0]) for word in rest)
+    yield " ".join(word[0].replace("\\", "/") for word in rest) if is_plain and rest else None
+
+
 def _of_alias(words: tuple[Word, ...]) -> Iterator[str | None]:
     for word in words:
         text = _only(word)
@@ -331,6 +393,9 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "ssh": _of_ssh,
     "trap": _of_trap,
     "alias": _of_alias,
+    "git": _of_git,
+    "cmd": _of_windows_shell,
+    **dict.fromkeys(("mapfile", "readarray", "compgen"), _of_callback),
     "tar": _of_tar,
     **dict.fromkeys(("make", "gmake"), _of_make_variables),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
@@ -481,6 +546,7 @@ _DECODERS = frozenset(
     "awk printf cut".split()
 )
 _SOURCE = ("source", ".")
+_INSTALLERS = frozenset("dpkg rpm apt apt-get dnf yum apk pip pip3 gem npm".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,18 +564,53 @@ class WrittenFile:
 
 @dataclass(slots=True)
 class Files:
-    """The files that a script writes, by path, those that it unpacks from downloads, and repositories it clones."""
+    """The files that a script writes, by path, those that it unpacks from downloads, and repositories it clones.
+
+    Also its aliases, and the remote repositories that it adds.
+    """
 
     written: dict[str, WrittenFile] = field(default_factory=dict)
     unpacked: list[Unpacked] = field(default_factory=list)
     cloned: list[Unpacked] = field(default_factory=list)
+    aliases: dict[str, str] = field(default_factory=dict)
+    remotes: set[str] = field(default_factory=set)
+
+    def find(self, path: str) -> WrittenFile | None:
+        """The written file of a path; of a relative path and an absolute one, one can be the end of the other."""
+        ends = (
+            file
+            for name, file in self.written.items()
+            if name.startswith("/") != path.startswith("/") and (name.endswith("/" + path) or path.endswith("/" + name))
+        )
+        return self.written.get(path) or next(ends, None)
+
+
+def _remember(command: ShellCommand, files: Files) -> None:
+    words = plain_words(command)
+    if command.name == "alias":
+        files.aliases |= {name: text for name, sign, text in (word.partition("=") for word in words) if sign}
+    if command.name == "git" and words[:2] in (["remote", "add"], ["remote", "set-url"]):
+        names = [word for word in words[2:] if not word.startswith("-")]
+        files.remotes |= set(names[:1]) if re.search(r"://|@.*:", " ".join(names[1:2])) else set()
 
 
 def output_kinds(commands: Iterable[ShellCommand]) -> tuple[str, ...]:
     """The kinds of running the output of commands."""
-    names = {name for command in commands for name in _program_names(command)}
+    names = {name for command in _with_sources(commands) for name in _program_names(command)}
     kinds = (("remote_code", names & _DOWNLOADERS), ("obfuscated", names & _DECODERS))
     return tuple(kind for kind, tests in kinds if tests)
+
+
+def _with_sources(commands: Iterable[ShellCommand]) -> Iterable[ShellCommand]:
+    """Commands, and those whose output they use."""
+    found: dict[int, ShellCommand] = {}
+    waiting = list(commands)
+    while waiting:
+        command = waiting.pop()
+        if id(command) not in found:
+            found[id(command)] = command
+            waiting.extend(command.sources)
+    return found.values()
 
 
 def _program_names(command: ShellCommand) -> Iterator[str]:
@@ -518,10 +619,11 @@ def _program_names(command: ShellCommand) -> Iterator[str]:
         yield from _program_names(inner)
 
 
-def written_files(commands: Iterable[ShellCommand]) -> Files:
-    """The files that a script downloads or writes."""
-    files = Files()
+def written_files(commands: Iterable[ShellCommand], earlier: Files | None = None) -> Files:
+    """The files that a script downloads or writes, and those that were written before."""
+    files = replace(earlier, written={**earlier.written}, unpacked=[*earlier.unpacked]) if earlier else Files()
     for command in (inner for outer in commands for inner in (outer, *inner_commands(outer))):
+        _remember(command, files)
         text = printed((command,))
         file = WrittenFile(output_kinds((command, *command.sources)) if text is None else (), text)
         for path in _written(command):
@@ -557,24 +659,39 @@ def _written(command: ShellCommand) -> Iterator[str]:
         yield from (value for word in (*named, *value_after(command, *combined)) for value in word)
     if command.name == "tee":
         yield from (value for word in operands(command) for value in word)
+    if command.name == "dd":
+        yield from (word[3:] for word in plain_words(command) if word.startswith("of="))
 
 
 def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[str | tuple[str]]:
     """The kinds of code that a command gets from elsewhere, and shell scripts among it, as tuples of one."""
     name = command.name or ""
     is_shell = name in SHELLS or name in _SOURCE
-    if name in MAKES:
-        yield from _of_makefiles(command, files)
+    yield from _of_build_files(command, files)
+    if (
+        name == "parallel"
+        and not {":::", "::::", "-a"} & set(plain_words(command))
+        and not list(inner_commands(command))
+    ):
+        yield from _of_input(command, workspace, is_shell=True)
+    if name in CODE_READERS:
+        yield from _of_reader(command, files)
+    if name in _INSTALLERS:
+        found = (files.find(place(command, value)) for word in operands(command) for value in word)
+        yield from (kind for file in found if file is not None for kind in file.kinds)
     if not is_shell and not INTERPRETERS.fullmatch(name):
         yield from _of_file(command, command.words[0], files, workspace, is_shell=True)
         return
-    for word in operands(command)[:1]:
+    has_script, words = shell_words(command.words[1:]) if name in SHELLS else (False, operands(command))
+    if name in ("deno", "bun") and words[:1] == (("run",),):
+        words = words[1:]
+    for word in () if has_script else words[:1]:
         yield from _of_file(command, word, files, workspace, is_shell=is_shell)
-    if any(word in ((), (SUBSTITUTED,)) for word in operands(command)):
+    if any(word in ((), (SUBSTITUTED,)) for word in words):
         yield "unreadable"
         yield from output_kinds(command.sources)
-    if _reads_input(command, is_shell=is_shell):
-        for word in command.reads:
+    if not has_script and _reads_input(command, words, is_shell=is_shell):
+        for word in (*command.reads, *_printed_files(command.sources)):
             yield from _of_file(command, word, files, workspace, is_shell=is_shell)
         yield from _of_input(command, workspace, is_shell=is_shell)
 
@@ -585,14 +702,14 @@ def _of_file(
     is_program = word == command.words[0]
     for value in word:
         path = place(command, value)
-        file = files.written.get(path)
+        is_path = "/" in value or not is_program
+        file = files.find(path) if is_path else files.written.get(path)
         if file is not None:
             yield from file.kinds
-            if is_shell and file.text is not None:
+            if is_shell and file.text is not None and not _OTHER_LANGUAGE.match(file.text):
                 yield (file.text,)
-            elif file.text is not None and (effects := code_effects(command.name or "", file.text)) is not None:
-                yield from effects.kinds(command.folder, workspace)
-        is_path = "/" in value or not is_program
+            elif file.text is not None:
+                yield from _of_code(command, file.text, workspace)
         if is_path and any(
             unpacked_folder.has(path, is_script=is_shell)
             for unpacked_folder in (*files.unpacked, *(files.cloned if is_shell else ()))
@@ -600,9 +717,65 @@ def _of_file(
             yield "remote_code"
 
 
+_OTHER_LANGUAGE = re.compile(r"#!.*\b(?:python|node|perl|ruby|php|deno|bun|awk)")
+
+
+def _of_code(command: ShellCommand, text: str, workspace: str) -> Iterator[str | tuple[str]]:
+    effects = code_effects(command.name or "", text)
+    if effects is not None:
+        yield from effects.kinds(command.folder, workspace)
+    else:
+        yield from ((script,) for script in started_scripts(text))
+
+
+_INPUTS = ((), ("-",), ("/dev/stdin",), (SUBSTITUTED,))
+
+
+def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
+    """The kinds of the code of a program such as awk or psql, in its input and the files of its options."""
+    name = command.name or ""
+    reader = CODE_READERS[name]
+    named = value_after(command, *reader.options)
+    is_code_input = any(word in _INPUTS for word in named) or (reader.takes_input and not named)
+    texts = [text for text in (command.text, printed(command.sources)) if text is not None and is_code_input]
+    inputs = (*command.reads, *_printed_files(command.sources)) if is_code_input else ()
+    for word in (*named, *inputs):
+        for file in (files.find(place(command, value)) for value in word):
+            yield from file.kinds if file is not None else ("unreadable",) if name == "sed" else ()
+            texts += [file.text] if file is not None and file.text is not None else []
+    sources = {source.name for source in command.sources}
+    is_data = (
+        reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
+    )
+    if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):
+        yield "unreadable"
+        yield from output_kinds(command.sources)
+    if any(has_danger(name, text) for text in texts):
+        yield "unreadable"
+
+
+def _of_build_files(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
+    """The scripts of makefiles, packages and git hooks that were written before and that a command runs."""
+    name = command.name or ""
+    if name in MAKES:
+        yield from _of_makefiles(command, files)
+    elif name in ("npm", "pnpm", "yarn", "bun"):
+        texts = (file.text for path, file in files.written.items() if posixpath.basename(path) == "package.json")
+        yield from ((script,) for text in texts if text is not None for script in package_scripts(text))
+    elif name == "just":
+        texts = (file.text for path, file in files.written.items() if posixpath.basename(path).lower() == "justfile")
+        yield from (("\n".join(re.findall(r"^\s+@?(.*)$", text, re.MULTILINE)),) for text in texts if text)
+    elif name == "git":
+        hooks = (file for path, file in files.written.items() if re.search(r"(?:^|/)(?:\.git/hooks|\.husky)/", path))
+        yield from ((file.text,) for file in hooks if file.text is not None)
+        words = [word[0] for word in operands(command) if word]
+        if words[:1] == ["push"] and files.remotes & set(words[1:2] or ["origin"]):
+            yield "upload"
+
+
 def _of_makefiles(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
     for path in (place(command, makefile) for makefile in makefiles(command)):
-        file = files.written.get(path)
+        file = files.find(path)
         if file is not None:
             yield from file.kinds
             if file.text is not None:
@@ -611,11 +784,10 @@ def _of_makefiles(command: ShellCommand, files: Files) -> Iterator[str | tuple[s
             yield "remote_code"
 
 
-def _reads_input(command: ShellCommand, *, is_shell: bool) -> bool:
-    code = r"-[a-zA-Z]*c|--command" if is_shell else r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
-    if any(re.fullmatch(code, word) for word in plain_words(command)):
+def _reads_input(command: ShellCommand, words: tuple[Word, ...], *, is_shell: bool) -> bool:
+    code = r"-[a-zA-Z]*[ceEr]|--eval|--execute|-m"
+    if not is_shell and any(re.fullmatch(code, word) for word in plain_words(command)):
         return False
-    words = operands(command)
     return not words or words[0] in (("-",), ("/dev/stdin",)) or "-s" in plain_words(command)
 
 
@@ -633,18 +805,29 @@ def _of_input(command: ShellCommand, workspace: str, *, is_shell: bool) -> Itera
 
 def printed(sources: tuple[ShellCommand, ...]) -> str | None:
     """The output of a command that only prints literals."""
-    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat"):
+    if len(sources) != 1 or sources[0].name not in ("echo", "printf", "cat", "tee", "dd"):
         return None
     command = sources[0]
+    if command.name in ("tee", "dd"):
+        return command.text if command.text is not None else printed(command.sources)
     words = [word for word in command.words[1:] if word not in (("-e",), ("-n",), ("-en",))]
     if command.name == "printf" or len(words) + 1 < len(command.words):
         words = [tuple(value.replace("\\n", "\n").replace("\\t", "\t") for value in word) for word in words]
     if command.name == "cat":
         return command.text if not words else None
-    if any(len(word) != 1 or "\\" in word[0] or "%" in word[0] for word in words):
+    is_replaced = command.name == "printf" or len(words) + 1 < len(command.words)
+    if any(len(word) != 1 or (is_replaced and re.search(r"[\\%]", word[0])) for word in words):
         return None
     return " ".join(word[0] for word in words)
 
 
+def _printed_files(sources: tuple[ShellCommand, ...]) -> tuple[Word, ...]:
+    """The files whose content is the input of a command: `cat FILE | ...`."""
+    return operands(sources[0]) if len(sources) == 1 and sources[0].name == "cat" else ()
+
+
 def _is_file(sources: tuple[ShellCommand, ...]) -> bool:
-    return len(sources) == 1 and sources[0].name == "cat" and all(len(word) == 1 for word in sources[0].words)
+    if len(sources) != 1 or sources[0].name != "cat" or sources[0].sources:
+        return False
+    words = (*sources[0].words[1:], *sources[0].reads)
+    return bool(words) and not any(word in _INPUTS or len(word) > 1 for word in words)

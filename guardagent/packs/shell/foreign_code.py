@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise, product
 
 from guardagent.packs.shell.paths import changed, is_elsewhere, is_secret_name, read, resolved, zone
-from guardagent.packs.shell.script import MAX_VALUES, Word
+from guardagent.packs.shell.script import MAX_VALUES, ShellCommand, Word
 
 INTERPRETERS = re.compile(
     r"(?:python|perl|ruby|node|nodejs|php|lua|deno|bun|Rscript|osascript|pwsh|powershell|tclsh|R|julia|elixir|iex|groovy"
@@ -61,7 +61,7 @@ _PERL = re.compile(
 )
 _CONSTANT = re.compile(
     r"(?:\s*require(?:_relative)?\s*(?P<quote>['\"])[\w./-]+(?P=quote)\s*[;\n])*\s*(?:puts|p|print|echo|println)[\s(]+[A-Z]\w*(?:::[A-Z]\w*)*(?:\.(?:count|first|last|name|size|table_name|column_names|inspect))*\s*\)?;?\s*"
-    r"|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
+    r"|sessionInfo\(\)|using\sPkg;\s*Pkg\.(?:test|status|instantiate|precompile)\(\)|(?:devtools|testthat|lintr|styler|roxygen2|covr|rcmdcheck|pkgdown)::\w+\((?:['\"][\w/.]*['\"])?\)"
 )
 _DEBUGGER = re.compile(r"c|continue|q|quit|w|where|bt|n|next|(?:b|until) [\w.:/]+")
 _CODE = {
@@ -115,7 +115,7 @@ def code_effects(interpreter: str, code: str) -> CodeEffects | None:
 def inline_code(words: tuple[Word, ...]) -> tuple[str, ...] | None:
     """The code among the words of an interpreter; None if it has code that is unknown or in an unknown form."""
     inline_code: list[str] = []
-    name, rest = words[0][0].rpartition("/")[2], [word[0] if len(word) == 1 else None for word in words[1:]]
+    name, rest = ShellCommand(words).name or "", [word[0] if len(word) == 1 else None for word in words[1:]]
     if name == "deno" and rest[:1] == ["eval"]:
         return None
     at = -1
@@ -213,7 +213,10 @@ class _PythonReader:
                 name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
                 if name == "getenv":
                     return _is_plain_variable(node.args[:1])
-                return name not in _OPENERS or self._opens(name, node)
+                of_tree = (
+                    isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "ast"
+                )
+                return name not in _OPENERS or of_tree or self._opens(name, node)
             case ast.BinOp(op=ast.Div(), right=right):
                 return not self._uses_paths or isinstance(right, ast.Constant)
             case ast.Constant(value=str(text)) if id(node) not in self._texts:

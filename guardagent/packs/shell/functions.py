@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
+import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs.shell.findings import argument_kinds, shell_kinds
+from guardagent.packs import named_values
+from guardagent.packs.shell.commands import Files, WrittenFile
+from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
 from guardagent.packs.shell.script import require_parser
 
 require_parser()
@@ -32,14 +37,61 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
     A list is a command without a shell.
     """
     named = {key: value for key, value in arguments.items() if key.lower() in _COMMANDS}
-    folders = [str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value]
     texts = named or {
         key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS
     }
     if not texts:
         return None
-    folder = folders[0] if folders else ""
+    folder = next(_folders(arguments), "")
     return sorted({kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)} - {""})
+
+
+_PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")
+_PATHS = frozenset("path filepath filename file targetfile absolutepath".split())
+_CONTENTS = frozenset("content contents filetext newstring newstr newtext text codeedit insert data".split())
+
+
+def prepares(earlier: dict[str, Any], arguments: dict[str, Any], workspace: str) -> bool:
+    """Whether a shell command is dangerous only because of an earlier call.
+
+    That call wrote or downloaded a file that the command runs, or defined a function, an alias or a remote repository.
+
+    Args:
+        earlier: the arguments of the earlier call of a shell, or of a tool that writes files.
+        arguments: the arguments of the command.
+        workspace: the absolute folder where everything may be changed; empty for the working folder.
+    """
+    texts = list(_texts(arguments))
+    paths = [path for path in named_values(earlier, _PATHS) if isinstance(path, str)]
+    contents = [content for content in named_values(earlier, _CONTENTS) if isinstance(content, str)]
+    if paths and contents:
+        return any(_runs_file(paths[0], "\n".join(contents), text, workspace) for text in texts)
+    before = [text for text in _texts(earlier) if _PREPARES.search(text)]
+    folder = next(_folders(arguments), "")
+    return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
+
+
+def _folders(arguments: dict[str, Any]) -> Iterator[str]:
+    yield from (str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value)
+
+
+def _texts(arguments: dict[str, Any]) -> Iterator[str]:
+    for value in named_values(arguments, {name.replace("_", "") for name in _COMMANDS}):
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+            yield shlex.join(value)
+
+
+@lru_cache(1024)
+def _runs_file(path: str, content: str, text: str, workspace: str) -> bool:
+    files = Files({posixpath.normpath(path): WrittenFile((), content)})
+    return bool(shell_kinds(text, workspace, "", files) - _of_text(text, workspace, ""))
+
+
+@lru_cache(1024)
+def _kinds_after(before: str, text: str, workspace: str, folder: str) -> frozenset[str]:
+    return kinds_after(before, text, workspace, folder)
 
 
 def _kinds(key: str, value: Any, workspace: str, folder: str) -> Iterator[str]:

@@ -25,11 +25,13 @@ _CONTROL = frozenset(
     "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
     "sysctl setenforce "
     "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
-    "update-alternatives update-rc.d chkconfig rc-service".split()
+    "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
     "service": ("--status-all",),
+    **dict.fromkeys(("reg", "sc", "schtasks", "netsh"), ("query", "/query", "show")),
     "sysctl": ("-a", "-n"),
     "mount": ("", "-l"),
     "firewall-cmd": ("--state", "--list-all"),
@@ -61,6 +63,7 @@ _ODD_MODES = re.compile(
 _DEVELOPMENT_SERVER = re.compile(
     r"(?:python3? (?:-m )?|node |npx )?(?:uvicorn|gunicorn|flask run|vite|webpack|next dev|nodemon|http\.server|"
     r"(?:manage\.py )?runserver|npm run \w+|jest|pytest|storybook|playwright)(?: [\w.:=-]+)*"
+    r"|(?:python3?|node|ruby|php|bun run|deno run|go run|java -jar) [\w-][\w./-]*\.\w+(?: [\w.:=-]+)*"
 )
 _LEAVES_CONTAINER = re.compile(
     r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
@@ -385,6 +388,10 @@ _STATEMENTS = re.compile(
     r"|update\s+\S+\s+set|grant\s|revoke\s|dropDatabase|deleteMany|remove\(|drop\(\)|flush(?:all|db)\b)",
     re.IGNORECASE,
 )
+# A plan of a statement, which does not run it.
+_EXPLAINED = re.compile(
+    r"(?i)\bexplain\s+(?:query\s+plan\s+|\((?![^)]*analy[sz]e)[^)]*\)\s*|verbose\s+)?(?!analy[sz]e)\w[^;]*"
+)
 _DATABASES = frozenset(
     "redis-cli psql mysql mariadb sqlite3 mongo mongosh sqlcmd sqlplus duckdb clickhouse-client cqlsh bq "
     "snowsql".split()
@@ -411,7 +418,7 @@ _TUNNELS = frozenset("ngrok cloudflared localtunnel lt bore frpc chisel sish zro
 _SCANNERS = frozenset(
     "nmap masscan zmap tcpdump tshark ettercap arp-scan hydra nikto sqlmap metasploit msfconsole john hashcat".split()
 )
-_REMOVES_PACKAGES = re.compile(r"^(?:-\S+ )*(?:remove|purge|autoremove|erase|uninstall|-r|--remove|-R\w*)\b")
+_REMOVES_PACKAGES = re.compile(r"^(?:-\S+ )*(?:remove|purge|autoremove|erase|uninstall|del|-r|--remove|-R\w*)\b")
 _SYSTEM_PACKAGES = frozenset("apt apt-get dpkg rpm dnf yum zypper pacman apk brew snap flatpak".split())
 
 
@@ -421,7 +428,8 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
         return
     if _changes_service(command):
         yield "services"
-    if name in _DATABASES and any(map(_STATEMENTS.search, (text, command.text or printed(command.sources) or ""))):
+    statements = (text, command.text or printed(command.sources) or "")
+    if name in _DATABASES and any(_STATEMENTS.search(_EXPLAINED.sub("", statement)) for statement in statements):
         yield "services"
     if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
         yield "secrets"
@@ -436,7 +444,22 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 
 # --- credentials and the history of commands
 
-_NO_READERS = ("git", "mkdir", "rmdir", "echo", "printf", "test", "[", "[[", "ls", "stat")
+_NO_READERS = (
+    "git",
+    "mkdir",
+    "du",
+    "tree",
+    "dirname",
+    "basename",
+    "rmdir",
+    "echo",
+    "printf",
+    "test",
+    "[",
+    "[[",
+    "ls",
+    "stat",
+)
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {
@@ -449,20 +472,56 @@ _KEY_STORES = {
 
 def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
-    if name not in _NO_READERS and not copies_example(command):
-        for word in words:
+    if name not in _NO_READERS and not copies_example(command) and not _reads_certificate(name, words):
+        for word in _names_files(command):
             value = word.rpartition("=")[2] or word
             yield from _of_word(value.partition(":/")[0] if name in _CONTAINERS else value, command, workspace)
     if _reads_whole_folders(command) or (name == "find" and _reads_secrets_found(words)):
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):
                 yield "secrets"
-    if _prints_environment(command) or set(words) & set(_KEY_STORES.get(name, ())):
+    if (
+        (name == "ps" and _lists_environments(words))
+        or _prints_environment(command)
+        or set(words) & set(_KEY_STORES.get(name, ()))
+    ):
         yield "secrets"
     if name == "history" or (name == "set" and "history" in words):
         yield "history"
     if name == "unset" and any(word.startswith("HIST") for word in words):
         yield "history"
+
+
+# Programs whose first operand is a pattern or a script.
+_PATTERNED = frozenset("grep egrep fgrep rg ag ack jq yq sed awk gawk mawk".split())
+
+
+def _names_files(command: ShellCommand) -> list[str]:
+    """The words of a command that can be files, without patterns."""
+    name, words = command.name or "", plain_words(command)
+    if name == "find" and not any(word.startswith(("-exec", "-ok", "-f")) for word in words):
+        return [word for before, word in pairwise(["", *words]) if before not in _FIND_TESTS]
+    if name not in _PATTERNED or {"--files", "-f"} & set(words):
+        return words
+    named = [word for before, word in pairwise(["", *words]) if re.fullmatch(r"-\w*e|--(?:regexp|expression)", before)]
+    patterns = named or [word for word in words if not word.startswith("-")][:1]
+    return [word for word in words if word not in patterns]
+
+
+_FIND_TESTS = ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex")
+
+
+def _reads_certificate(name: str, words: list[str]) -> bool:
+    """Whether openssl reads the public part of a file only."""
+    return name == "openssl" and words[:1] in (["x509"], ["verify"], ["crl"], ["s_client"]) and "-signkey" not in words
+
+
+def _lists_environments(words: list[str]) -> bool:
+    """Whether `ps` shows the environment of processes: `ps auxe`, `ps -p 1 e`."""
+    letters = [
+        word for before, word in pairwise(["", *words]) if not re.fullmatch(r"--?(?:\w*[opuUCtgGNq]|\w{3,})", before)
+    ]
+    return any(re.fullmatch(r"[a-zA-Z]*e[a-zA-Z]*", word) for word in letters)
 
 
 def _of_word(word: str, command: ShellCommand, workspace: str) -> Iterator[str]:

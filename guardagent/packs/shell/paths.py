@@ -7,25 +7,13 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 
+from guardagent.packs.credentials import is_credential_place
 from guardagent.packs.shell.script import ShellCommand, Word
 
 _SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
 _TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 - paths that commands name
 _ELSEWHERE = re.compile(rf"~|/(?:home|Users|{'|'.join(_SYSTEM)})(?:/|$)|(?:.*/)?\.\./")
 _SAFE_DEVICES = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/fd")
-_SECRETS = re.compile(
-    r"""(?: ^|/ ) (?:
-        \.ssh/(?:id_[^/]*|identity|[^/]*\.pem|\*|\?+|)$ | \.ssh$ | \.aws(?:/(?:credentials|config|sso/.*|\*|))?$
-      | \.netrc$ | \.gnupg(?:/.*)?$ | \.kube/(?:config|\*)$ | \.docker/config\.json$ | \.git-credentials$ | \.npmrc$
-      | \.pypirc$ | \.pgpass$ | \.my\.cnf$ | \.vault-token$ | \.config/(?:gcloud|gh|hub|op)(?:/.*)?$
-      | \.azure(?:/.*)?$ | \.password-store(?:/.*)?$
-      | \.env(?:\.(?!(?:example|sample|template|dist|defaults?|test|ci)$)[\w-]+)?$
-      | id_(?:rsa|dsa|ecdsa|ed25519)$ | [^/]*\.(?:pem|key|p12|pfx|kdbx)$
-      | \.mozilla/.*|logins\.json$|Login\ Data$ | Keychains(?:/.*)?$
-    ) | ^/etc/(?:shadow|gshadow|sudoers|ssl/private)(?:$|[-/.]) | ^/proc/[^/]+/(?:environ|mem|maps)$
-    | ^/(?:var/)?run/(?:secrets|docker\.sock)(?:$|/) """,
-    re.VERBOSE,
-)
 _EXAMPLES = (
     "/etc/shadow", "/etc/sudoers", "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.aws/credentials", "~/.netrc",
     "~/.git-credentials", "/root/.ssh/id_rsa", "/home/user/.ssh/id_rsa", "/home/user/.aws/credentials",
@@ -36,7 +24,7 @@ _HOMES = re.compile(
 )
 _SECRET_NAME = re.compile(r"secret|token|pass|key|cred|auth|private|session|dsn|_url$|_uri$", re.IGNORECASE)
 _HISTORY = re.compile(
-    r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|lesshst)_?history$|(?:^|/)\.lesshst$"
+    r"(?:^|/)\.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|irb|rediscli|lesshst)_?history$|(?:^|/)\.lesshst$|fish/fish_history$"
 )
 _STARTUP = re.compile(
     r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zprofile|zshenv|zlogin|inputrc|vimrc|"
@@ -82,7 +70,7 @@ def zone(path: str) -> str:
         return "startup"
     if path.startswith("/dev"):
         return "device"
-    if path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
+    if path in _TEMPORARY or path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
         return "temporary"
     if path.startswith("/"):
         first = path.split("/")[1]
@@ -94,8 +82,10 @@ def zone(path: str) -> str:
 
 
 def is_secret(path: str) -> bool:
-    """Whether a path can be that of credentials. A pattern can be if it matches some."""
-    if _SECRETS.search(path):
+    """Whether a path can be that of credentials, or of the machine's sockets. A pattern can be if it matches some."""
+    if re.match(r"/(?:var/)?run/docker\.sock$", path):
+        return True
+    if is_credential_place(path):
         return True
     patterns = {path, path.replace("**/", "")} - {"*", "**"} if any(sign in path for sign in "*?[") else ()
     return any(fnmatch.fnmatchcase(example, pattern) for example in _EXAMPLES for pattern in patterns)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice, product
 from typing import Any
 
@@ -37,7 +37,7 @@ _PRINTS = re.compile(
       (?:\ [\w.-]+)*\ ?(?:init\ -?\w*|hook\ ?\w*|shellenv|env|docker-env|-s))
     | date(?:\ [+'"%\w:-]+)* | nproc | whoami | hostname | uname(?:\ -\w+)* | id\ -[ug]n?
     | git\ rev-parse\ (?:--short(?:=\d+)?\ |--verify\ |-q\ )*[\w.~^@/-]+ | git\ merge-base\ [\w./\ -]+
-    | cat\ [\w./-]*pid[\w.-]*
+    | cat\ [\w./-]*pid[\w.-]* | seq(?:\ -?\d+)+
     | git\ describe[\w\ .=-]* | git\ log\ -1\ --(?:format|pretty)=(?:format:)?['"]?%[hH]['"]?
     | git\ rev-list\ --count\ [\w./~^-]+ | lsof\ (?:[\w:-]+\ )*-t[\w:-]*(?:\ [\w:-]+)*
     | [^;&$`\n]*\|\s*(?:wc\ -[lcw]|grep\ -c\ [^|;&$`\n]*) | wc\ -[lcw]\ *<\ *[\w./-]+ | grep\ -c\ [^|;&$`\n]*
@@ -90,12 +90,17 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
         case "process_substitution":
             return (SUBSTITUTED,)
         case "command_substitution":
-            return _printed(text_of(node)[2:-1].strip()) or _part_of_path(node, variables)
+            values = _substituted(node, variables)
+            return DYNAMIC if any(map(_splits, values)) else values
         case "extglob_pattern" | "regex":
             return (text_of(node),)
         case kind if not node.is_named:
             return (kind,)
     return DYNAMIC
+
+
+def _substituted(node: Any, variables: Mapping[str, Word]) -> Word:
+    return _printed(text_of(node)[2:-1].strip()) or _part_of_path(node, variables)
 
 
 def _printed(command: str) -> Word:
@@ -127,6 +132,8 @@ def _string(node: Any, variables: Mapping[str, Word]) -> Word:
             parts.append((_quoted(re.sub(r"\\([$`\"\\\n])", r"\1", text_of(child))),))
         elif child.type in ("simple_expansion", "expansion"):
             parts.append(_variable(child, variables))
+        elif child.type == "command_substitution":
+            parts.append(_substituted(child, variables))
         elif child.is_named:
             parts.append(_values(child, variables))
         else:
@@ -234,6 +241,21 @@ _SUBSTITUTIONS = ("command_substitution", "process_substitution")
 _WRITES = (">", ">>", "&>", "&>>", ">|", "<>", ">&")
 
 
+# Programs of Windows, which have an ending and are found in any case; and second names of programs.
+_WINDOWS_PROGRAM = re.compile(r"(?i)(?:.*\\)?([\w.-]+)\.(?:exe|com)|(?:.*\\)?((?-i:[A-Z])\w*shell)")
+_OTHER_NAMES = {"bsdtar": "tar", "gtar": "tar", "gsed": "sed", "gfind": "find", "grm": "rm", "ggrep": "grep"}
+
+
+@lru_cache(4096)
+def _program_name(word: str) -> str | None:
+    name = posixpath.basename(word)
+    if windows := _WINDOWS_PROGRAM.fullmatch(name):
+        name = (windows[1] or windows[2]).lower()
+    name = _OTHER_NAMES.get(name, name)
+    is_pattern = any(sign in name for sign in "*?[") and name not in ("[", "[[")
+    return None if name in ("", NUMBER, "HEAD") or is_pattern else name
+
+
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
     """A simple command.
@@ -260,12 +282,7 @@ class ShellCommand:
         """The name without its folder; None if it is not known."""
         if not self.words or len(self.words[0]) != 1:
             return None
-        name = posixpath.basename(self.words[0][0])
-        return (
-            None
-            if name in ("", NUMBER, "HEAD") or (any(sign in name for sign in "*?[") and name not in ("[", "[["))
-            else name
-        )
+        return _program_name(self.words[0][0])
 
 
 @dataclass(slots=True)
@@ -276,31 +293,115 @@ class ShellScript:
         readable: whether the whole script could be read.
         recursive: whether a function calls itself.
         variables: the names of the variables that are set.
+        functions: the definitions of its functions.
+        folder: the working folder at its end; None if it is unknown.
     """
 
     commands: list[ShellCommand] = field(default_factory=list)
     readable: bool = True
     recursive: bool = False
     variables: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    folder: str | None = ""
 
 
-def read_script(text: str, folder: str | None = "") -> ShellScript:
+def read_script(text: str, folder: str | None = "", sources: tuple[ShellCommand, ...] = ()) -> ShellScript:
     """Reads a script.
 
     Args:
-        text: the script.
+        text: the script. Lines that end with CRLF are read as bash reads them, and as a host that removes the CR.
         folder: the working folder.
+        sources: the commands whose output is its input.
     """
     if len(text) > MAX_CHARACTERS or "\0" in text:
         return ShellScript(readable=False)
-    root = bash_parser().parse(text.encode("utf-8", "surrogatepass")).root_node
+    readings = dict.fromkeys(text.replace("\\\r\n", end).replace("\r\n", "\n") for end in ("\\\n", " \n"))
+    scripts = [_read_text(reading, folder, sources) for reading in readings]
+    return ShellScript(
+        [command for script in scripts for command in script.commands],
+        all(script.readable for script in scripts),
+        any(script.recursive for script in scripts),
+        [name for script in scripts for name in script.variables],
+        scripts[0].functions,
+        scripts[0].folder,
+    )
+
+
+def _read_text(text: str, folder: str | None, sources: tuple[ShellCommand, ...] = ()) -> ShellScript:
     try:
-        reader = _Reader(root, folder)
-        reader.visit(root)
+        parsed = _parsed(text.encode("utf-8", "surrogatepass"))
+        if parsed is None:
+            return ShellScript(readable=False)
+        reader = _Reader(*parsed, folder)
+        reader.visit(parsed[0], sources)
+        reader.read_rest()
     except RecursionError:
         return ShellScript(readable=False)
-    reader.script.readable &= not root.has_error
-    return reader.script
+    return reader.finished()
+
+
+# --- what bash does before it reads words, and what the grammar does not read
+
+MAX_PASSES = 6
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+# Reserved words before a compound command, which the grammar takes for a command with arguments.
+_COMPOUND = rb"(?=\s+(?:[{(!]|\[\[|(?:if|while|until|for|case|select|function|time|coproc)\b))"
+_PREFIX = re.compile(rb"(?:!|time(?:\s+-p|\s+--)*|coproc(?:\s+\w+(?=\s+[{(]))?)" + _COMPOUND)
+_RESERVED = frozenset("{ } ! then do done fi esac elif else if while until for case select function [[ ]]".split())
+_OPENERS = re.compile(rb"\\.|\$\(|`|[<>]\(", re.DOTALL)
+# Text that bash runs although it is quoted: subscripts in arithmetic, and prompts.
+_RUN_LATER = re.compile(rb"\w\[(?:\$\(|`)|\$\{[^}]*@P\}")
+
+
+def _parsed(source: bytes) -> tuple[Any, bytes] | None:
+    """The tree of a script as bash reads it, and its text; None if the parser and bash differ in what is quoted."""
+    before = None
+    for _ in range(MAX_PASSES):
+        root = bash_parser().parse(source).root_node
+        literals = _literals(root)
+        texts = [source[start:end] for start, end in literals]
+        if before is not None and before != texts:
+            return None
+        before, joined = texts, _joined(source, literals)
+        if joined == source:
+            joined, before = _without_prefixes(source, root), None
+        if joined == source:
+            return root, source
+        source = joined
+    return None
+
+
+def _literals(root: Any) -> list[tuple[int, int]]:
+    """The places of text in which bash replaces nothing: single quotes, comments and quoted here-documents."""
+    nodes = _descendants(root, "raw_string", "ansi_c_string", "comment", "heredoc_redirect")
+    ranges: list[tuple[int, int]] = []
+    for node in nodes:
+        if node.type != "heredoc_redirect":
+            ranges.append((node.start_byte, node.end_byte))
+            continue
+        parts = {child.type: child for child in node.named_children}
+        if "heredoc_body" in parts and re.search(r"[\\'\"]", text_of(parts["heredoc_start"])):
+            ranges.append((parts["heredoc_body"].start_byte, parts["heredoc_body"].end_byte))
+        ranges.extend(_literals(node))
+    return sorted(set(ranges))
+
+
+def _joined(source: bytes, literals: list[tuple[int, int]]) -> bytes:
+    """A script without the line continuations outside of literal text."""
+    parts, at = [], 0
+    for start, end in [*literals, (len(source), len(source))]:
+        joined = _ESCAPED.sub(lambda match: b"" if match[1] == b"\n" else match[0], source[at:start])
+        parts += [joined, source[max(at, start) : end]]
+        at = max(at, end)
+    return b"".join(parts)
+
+
+def _without_prefixes(source: bytes, root: Any) -> bytes:
+    """A script with blanks in place of `time`, `!` and `coproc` before compound commands."""
+    for node in _descendants_all(root, "command", "negated_command"):
+        if match := _PREFIX.match(source, node.start_byte):
+            source = source[: match.start()] + b" " * len(match[0]) + source[match.end() :]
+    return source
 
 
 @cache
@@ -330,14 +431,23 @@ def _descendants(node: Any, *types: str) -> Iterator[Any]:
             yield from _descendants(child, *types)
 
 
+_INSIDE = re.compile(r"(?!.*\.\.)[\w.][\w./-]*")
+
+
 class _Reader:
-    def __init__(self, root: Any, folder: str | None) -> None:
-        self.script, self._folder, self._root = ShellScript(), folder, root
+    def __init__(self, root: Any, source: bytes, folder: str | None) -> None:
+        self.script, self._folder, self._root, self._source = ShellScript(), folder, root, source
         self._variables = _constants(root)
         self._bodies: list[str] = []  # the functions around
+        self._functions = {
+            text_of(node.child_by_field_name("name")): node for node in _descendants_all(root, "function_definition")
+        }
+        self._seen: set[tuple[int, int]] = set()  # the places of commands and substitutions that were read
+        self._nested: list[tuple[int, int]] = []  # of text that was read alone
 
     def visit(self, node: Any, sources: tuple[ShellCommand, ...] = ()) -> list[ShellCommand]:
         """Reads a node; returns the commands whose output is the output of the node."""
+        self._seen.add((node.start_byte, node.end_byte))
         read = getattr(self, f"read_{node.type}", None)
         if read is not None:
             return read(node, sources)  # type: ignore[no-any-return]
@@ -349,7 +459,70 @@ class _Reader:
         self._folder = folder
         return commands
 
-    read_command_substitution = read_process_substitution = read_subshell
+    read_process_substitution = read_subshell
+
+    def read_command_substitution(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
+        if text_of(node).startswith("`") and "\\" in text_of(node):
+            self._nested.append((node.start_byte, node.end_byte))
+            return self._read_alone(text_of(node))
+        return self.read_subshell(node, sources)
+
+    def _read_alone(self, text: str) -> list[ShellCommand]:
+        """Reads the text of a substitution."""
+        inner = re.sub(r"\\([$`\\])", r"\1", text[1:-1]) if text.startswith("`") else text[2:-1]
+        script = _read_text(inner, self._folder)
+        self.script.commands += script.commands
+        self.script.variables += script.variables
+        self.script.readable &= script.readable
+        return script.commands
+
+    def finished(self) -> ShellScript:
+        """The script, after all of it was read."""
+        self.script.readable &= not self._root.has_error
+        self.script.functions = [text_of(node) for node in self._functions.values()]
+        self.script.folder = self._folder
+        return self.script
+
+    def read_rest(self) -> None:
+        """Reads the substitutions that the grammar takes for text; the script is unreadable if more was not read."""
+        source, literals = self._source, _literals(self._root)
+        skipped = sorted([*literals, *self._nested])
+        self._require_words(source)
+        ends = {end - 1 for _, end in self._seen}
+        starts = {start for start, _ in self._seen}
+        starts |= {node.start_byte for node in _descendants_all(self._root, "arithmetic_expansion")}
+        at = 0
+        while match := _OPENERS.search(source, at):
+            at, start = match.end(), match.start()
+            around = next((end for begin, end in skipped if begin <= start < end), None)
+            if around is not None:
+                at = around
+            elif match[0].startswith(b"\\") or start in starts or (match[0] == b"`" and start in ends):
+                continue
+            elif match[0][:1] in b"$`" or _is_inside(self._root, start, "expansion"):
+                tree = bash_parser().parse(b"echo " + source[start:]).root_node
+                node = next(_descendants(tree, *_SUBSTITUTIONS), None)
+                if node is None or node.start_byte != len("echo ") or node.has_error:
+                    self.script.readable = False
+                    return
+                self._read_alone(text_of(node))
+                at = start + len(node.text)
+
+    def _require_words(self, source: bytes) -> None:
+        """Requires that all commands of the tree were read, and that all words of the text are in the tree."""
+        commands = _descendants_all(self._root, "command", *_SUBSTITUTIONS)
+        is_read = all(
+            (node.start_byte, node.end_byte) in self._seen
+            or any(start <= node.start_byte < end for start, end in self._nested)
+            for node in commands
+        )
+        at = 0
+        for leaf in _leaves(self._root):
+            gap = source[at : leaf.start_byte].strip()  # the grammar drops `-` before a here-document
+            if gap not in (b"", b"-") and not _is_inside(self._root, at, "heredoc_redirect", "string"):
+                is_read = False
+            at = max(at, leaf.end_byte)
+        self.script.readable &= is_read and not source[at:].strip() and not _RUN_LATER.search(source)
 
     def read_pipeline(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         shell_commands: list[ShellCommand] = []
@@ -382,7 +555,8 @@ class _Reader:
             )  # fmt: skip
             self.script.commands[number] = changed
             commands = [changed if command is shell_command else command for command in commands]
-        return commands
+        sinks = tuple(self.script.commands[first:])
+        return [*commands, *(command for redirect in redirects for command in self._sinks(redirect, sinks))]
 
     def _targets(self, redirects: list[Any]) -> tuple[list[Word], list[Word], str | None]:
         writes: list[Word] = []
@@ -400,8 +574,10 @@ class _Reader:
                 text = value[0] if len(value) == 1 else None
             elif redirect.type == "heredoc_redirect":
                 bodies = [child for child in redirect.named_children if child.type == "heredoc_body"]
-                is_plain = bodies and not list(_descendants(bodies[0], *_EXPANSIONS))
-                text = "\n".join([*text_of(redirect).split("\n")[1:-1], ""]) if is_plain else None
+                lines = "\n".join([*text_of(redirect).split("\n")[1:-1], ""])
+                is_literal = re.match(r"<<-?\s*[\\'\"]", text_of(redirect)) is not None
+                is_plain = bodies and (is_literal or not re.search(r"(?<!\\)(?:\\\\)*[$`]", lines))
+                text = (lines if is_literal else re.sub(r"\\([$`\\])", r"\1", lines)) if is_plain else None
                 rest = [
                     c for c in redirect.named_children if c.type not in ("heredoc_start", "heredoc_body", "heredoc_end")
                 ]
@@ -431,8 +607,29 @@ class _Reader:
         self.script.commands.append(command)
         if command.name in self._bodies:
             self.script.recursive = True
+        is_misread = {"{", "}"} & {text_of(child) for child in node.named_children[1:] if child.type == "word"}
+        if command.words and (text_of(node.named_children[0]) in _RESERVED or is_misread):
+            self.script.readable = False
         self._change_folder(command)
-        return [command]
+        sinks = self._sinks(node, (*command.sources, command))
+        body = self._functions.get(command.name or "")
+        if body is not None and command.name not in self._bodies and (command.sources or command.reads):
+            self._bodies.append(command.name or "")  # its commands have the input of the call
+            sinks += self.visit(body.child_by_field_name("body"), command.sources)
+            self._bodies.pop()
+        return [command, *sinks]
+
+    def _sinks(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
+        """Reads the commands that read the output of a node: `>(...)`."""
+        sinks = [sink for sink in _descendants(node, *_SUBSTITUTIONS) if sink.text.startswith(b">(")]
+        return [command for sink in sinks for command in self.visit(sink, sources)]
+
+    def read_file_redirect(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
+        """A redirection without a command: `$(<file)`."""
+        self._inside(node)
+        writes, reads, _text = self._targets([node])
+        self.script.commands.append(ShellCommand((), tuple(writes), tuple(reads), folder=self._folder))
+        return []
 
     def _change_folder(self, command: ShellCommand) -> None:
         if command.name not in ("cd", "pushd", "popd"):
@@ -440,8 +637,10 @@ class _Reader:
         target = [word for word in command.words[1:] if not (word and word[0].startswith("-") and word[0] != "-")]
         if not target:
             self._folder = "~"
-        elif len(target[0]) != 1 or target[0][0] == "-" or self._folder is None or command.name == "popd":
+        elif not target[0] or target[0][0] == "-" or self._folder is None or command.name == "popd":
             self._folder = None
+        elif len(target[0]) > 1 and not all(map(_INSIDE.fullmatch, target[0])):
+            self._folder = None  # each of several folders of the project is like the first one
         else:
             self._folder = posixpath.join(self._folder, target[0][0])
 
@@ -474,8 +673,9 @@ class _Reader:
         return []
 
     def _inside(self, node: Any) -> list[ShellCommand]:
-        """Reads the substitutions inside of a node."""
-        return [command for descendant in _descendants(node, *_SUBSTITUTIONS) for command in self.visit(descendant)]
+        """Reads the substitutions inside of a node, whose output it uses."""
+        inputs = [node for node in _descendants(node, *_SUBSTITUTIONS) if not node.text.startswith(b">(")]
+        return [command for substitution in inputs for command in self.visit(substitution)]
 
     def _word(self, node: Any) -> Word:
         known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
@@ -504,6 +704,10 @@ _FILE_RUNNERS = frozenset(
 _VALUED = frozenset((part,) for part in "-k -m -n -t -g -e --grep --shard --project --filter --testNamePattern".split())
 _DATABASES = frozenset((part,) for part in "psql pg_dump pg_isready mysql mongosh redis-cli".split())
 _CONNECTION = re.compile(r"\"?\$\{?\w*(?:URL|URI|DSN)\}?\"?")
+# Files that programs make, in a folder that is not known.
+_GENERATED = re.compile(
+    r"\"?\$\{?\w+\}?\"?/(?:[\w.-]+/)*[\w*.-]*\.(?:log|tmp|temp|out|bak|pid|lock|pyc|o|gz|cache|html|xml|json|csv|txt)\"?"
+)
 _FILE_NAME = re.compile(r"\"([\w./][^$`]*)[$`]")
 
 
@@ -513,6 +717,10 @@ def _partly_known(node: Any, before: list[Word]) -> Word:
         return _begun(node)
     if before[:1] and before[0] in _DATABASES and _CONNECTION.fullmatch(text_of(node)):
         return ("$",)
+    if before[:1] == [("rm",)] and set(before[1:]) <= {("-f",), ("-v",)} and _GENERATED.fullmatch(text_of(node)):
+        return ("$/" + text_of(node).rpartition("/")[2].strip('"'),)
+    if before[:1] == [("kill",)] and re.fullmatch(r"\"?\$\{?\w*pid\w*\}?\"?", text_of(node), re.IGNORECASE):
+        return (NUMBER,)
     if not _FILE_RUNNERS & set(before):
         return DYNAMIC
     if before[-1] in _VALUED and text_of(node).startswith('"'):
@@ -629,6 +837,21 @@ def _descendants_all(node: Any, *types: str) -> Iterator[Any]:
         if child.type in types:
             yield child
         yield from _descendants_all(child, *types)
+
+
+def _leaves(node: Any) -> Iterator[Any]:
+    if not node.children:
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
+
+
+def _is_inside(root: Any, at: int, *types: str) -> bool:
+    """Whether a place is inside of a node of one of the types."""
+    node = root.descendant_for_byte_range(at, at)
+    while node is not None and node.type not in types:
+        node = node.parent
+    return node is not None
 
 
 def _is_at_top(node: Any) -> bool:

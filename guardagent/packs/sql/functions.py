@@ -17,6 +17,8 @@ try:
 except ImportError:
     raise InputError("reading SQL needs one more package: pip install 'guardagent[sql]'") from None
 
+from guardagent.packs.sql.narrowing import is_narrow
+
 _NAMES = frozenset(
     "sql query queries statement statements sqlquery querystring querytext sqlstatement sqltext sqlstring stmt q "
     "command commands script code text input".split()
@@ -42,9 +44,11 @@ _CREDENTIALS = re.compile(
     r"|user_history\$|system\.(?:users|user_directories)|.*\.login_history)$"
 )
 _SECRETS = re.compile(
-    r"(?:^|_)(?:password|passwords|passwd|pwd|passphrase|secret|secrets|ssn|cvv|cvc|(?:api|private|secret|access|encryption)_?key|"
-    r"(?:access|refresh|auth|session|reset|api)_?token|(?:totp|mfa|otp)_?\w*|(?:credit_?)?card_?number|authentication_string|"
-    r"rolpassword|password_?hash|pass_?hash|salt)(?:_(?:hash|hashed|digest|enc|encrypted|salt|plain))?$"
+    r"(?:^|_)(?:pass(?:word|wd|phrase|code)s?|pwd?|pins?|secrets?|ssn|cv[vc]2?|credentials?|salt|authentication_string|rolpassword"
+    r"|(?:user|db|login)_?pass|(?:api|private|secret|access|encryption|auth|signing|master|ssh)_?keys?"
+    r"|(?<!page_)(?<!next_)(?<!sync_)(?<!continuation_)token|(?:access|refresh|auth|session|reset|api)_?tokens?"
+    r"|(?:totp|mfa|otp|2fa)_?(?:secret|seed|code|key)?s?|(?:recovery|backup|security)_?(?:code|answer)s?"
+    r"|(?:credit_?)?card_?number|pass_?hash)(?:_?(?:hash|hashed|digest|enc|encrypted|salt|plain|text|value))?\d*$"
 )
 _FILE = re.compile(r"[/\\]|://|\.(?:csv|tsv|json|jsonl|ndjson|parquet|db|sqlite|txt|xlsx?|gz)$", re.IGNORECASE)
 
@@ -116,12 +120,13 @@ def _of_text(text: str, dialect: str, functions: tuple[str, ...]) -> frozenset[s
     statements = _readings(text[explained.end() :] if explained else text, dialect)
     if not statements:
         return frozenset({"unreadable"})
+    known = _COMPUTING | set(functions)
     try:
-        return frozenset(
-            kind for statement in statements for kind in _of_statements(statement, _COMPUTING | set(functions))
-        )
+        kinds = frozenset(kind for statement in statements for kind in _of_statements(statement, known))
     except RecursionError:  # nested too deeply
         return frozenset({"unreadable"})
+    planned = explained and "several" not in kinds and not re.search("ANALY[ZS]E", explained[0], re.IGNORECASE)
+    return kinds - {"write", "every_row"} if planned else kinds  # a plan alone changes nothing
 
 
 def _of_statements(statements: list[exp.Expr], functions: frozenset[str]) -> Iterator[str]:
@@ -137,16 +142,20 @@ def _of_root(statement: exp.Expr) -> Iterator[str]:
     shown = isinstance(statement, exp.Command) and str(statement.this).upper() == "SHOW"
     if shown and not re.fullmatch(r"[\w\s.'%`]*", str(statement.expression)):
         yield "statement"
-    if not shown and not isinstance(statement, (*_READING, *_WRITING)):
+    if not shown and not isinstance(statement, (*_READING, *_WRITING)) and not _is_values(statement):
         yield "statement"
+
+
+def _is_values(node: exp.Expr) -> bool:
+    """Whether a node is `VALUES (1)` as the dialects read it that also have a function with this name."""
+    return isinstance(node, exp.Anonymous) and node.parent is None and node.name.upper() == "VALUES"
 
 
 def _of_node(node: exp.Expr, functions: frozenset[str]) -> Iterator[str]:
     if isinstance(node, _WRITING):
         yield "write"
-        if isinstance(node, exp.Insert) and node.args.get("overwrite"):
-            yield "every_row"
-        if isinstance(node, exp.Update | exp.Delete) and not _is_narrow(node):
+        adds = isinstance(node, exp.Insert) and not (node.args.get("conflict") or node.args.get("alternative"))
+        if node.args.get("overwrite") or not (adds or is_narrow(node)):
             yield "every_row"
     elif isinstance(node, _FORBIDDEN) and not isinstance(node, exp.Query | exp.Values):
         yield (
@@ -158,8 +167,10 @@ def _of_node(node: exp.Expr, functions: frozenset[str]) -> Iterator[str]:
         yield "function"
     elif isinstance(node, exp.Table):
         yield from _of_table(node)
-    elif isinstance(node, exp.Column | exp.Dot) and _SECRETS.search(node.name.lower()) and not _is_assigned(node):
-        yield "secret_columns"
+    elif isinstance(node, exp.Column | exp.Dot) and not _is_assigned(node):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()  # accessToken
+        if _SECRETS.search(words) or _is_whole_row(node):
+            yield "secret_columns"
 
 
 def _is_allowed(function: exp.Func, functions: frozenset[str]) -> bool:
@@ -167,7 +178,7 @@ def _is_allowed(function: exp.Func, functions: frozenset[str]) -> bool:
     if isinstance(parent, exp.Dot) and parent.expression is function:  # of a schema or a package
         return f"{parent.this.sql()}.{function.name}".lower() in functions
     if isinstance(function, exp.Anonymous):
-        return function.name.lower() in functions
+        return _is_values(function) or function.name.lower() in functions
     name = function.sql_name().lower()
     return name in functions or name in _NEAR or (name not in _FAR and not name.startswith(_FAR_PREFIXES))
 
@@ -178,6 +189,40 @@ def _of_table(table: exp.Table) -> Iterator[str]:
         yield "credentials"
     if isinstance(table.this, exp.Literal) or _FILE.search(table.name):
         yield "file"
+
+
+def _is_whole_row(column: exp.Expr) -> bool:
+    """Whether a column is a row of a table, as in `SELECT users FROM users` and `row_to_json(u.*)`."""
+    if isinstance(column, exp.Dot) or isinstance(column.parent, exp.Count):
+        return False
+    if isinstance(column.this, exp.Star):
+        return not isinstance(column.parent, exp.Select | exp.Returning)
+    query: exp.Expr | None = column
+    while not column.args.get("table") and query is not None:
+        query = query.find_ancestor(exp.Select, exp.Update, exp.Delete)
+        if query and any(_is_row_of(column, source) for source in _sources(query)):
+            return True
+    return False
+
+
+def _sources(query: exp.Expr) -> Iterator[exp.Expr]:
+    """The tables and queries from which a query reads, or which it changes."""
+    origin, using = query.args.get("from_"), query.args.get("using")
+    first = [query.this] if isinstance(query, exp.Update | exp.Delete) else []
+    for source in [*first, *([origin.this] if origin else []), *(using if isinstance(using, list) else [])]:
+        yield source
+        yield from (join.this for join in source.args.get("joins") or ())
+    yield from (join.this for join in query.args.get("joins") or ())
+
+
+def _is_row_of(column: exp.Expr, source: exp.Expr) -> bool:
+    """Whether a column is a row of a table. One of a query whose columns are named shows no more than these."""
+    if column.name.lower() != source.alias_or_name.lower():
+        return False
+    common = {query.alias.lower() for query in column.root().find_all(exp.CTE)}
+    if isinstance(source, exp.Table):
+        return isinstance(source.this, exp.Identifier) and source.name.lower() not in common
+    return isinstance(source, exp.Subquery) and bool(source.this.find(exp.Star))
 
 
 def _is_assigned(column: exp.Expr) -> bool:
@@ -209,7 +254,9 @@ def _readings(text: str, dialect: str) -> list[list[exp.Expr]]:
     if len(text) > MAX_CHARACTERS or _AMBIGUOUS.search(text):
         return []
     if dialect:
-        return _readings_of(text, (dialect,))
+        readings = _readings_of(text, (dialect,))
+        values = re.match(r"\s*VALUES\s*\(", text, re.IGNORECASE) and "\\" not in text
+        return readings or (_readings_of(text, ("",)) if values else [])
     return _readings_of(text, _DIALECTS) or _readings_of(text, _FURTHER)
 
 
@@ -226,218 +273,3 @@ def _readings_of(text: str, dialects: tuple[str, ...]) -> list[list[exp.Expr]]:
         if statements:
             readings.append(statements)
     return readings
-
-
-# --- conditions
-
-_ID = re.compile(r"(?:^|_)(?:id|pk|rowid|uuid|key)$", re.IGNORECASE)
-_TIME = re.compile(r"_(?:at|on|date|time|until)$", re.IGNORECASE)
-_PAST = re.compile(r"(?:^|_)(?:created|updated|modified|inserted|added|registered|born)(?:_|$)", re.IGNORECASE)
-_ARITHMETIC = (
-    exp.Mul,
-    exp.Div,
-    exp.Mod,
-    exp.Add,
-    exp.Sub,
-    exp.Case,
-    exp.If,
-    exp.BitwiseAnd,
-    exp.BitwiseOr,
-    exp.BitwiseXor,
-)
-
-
-def _is_narrow(statement: exp.Expr) -> bool:
-    """Whether a DELETE or UPDATE has a condition that is false for some rows, as far as its text shows."""
-    where = statement.args.get("where")
-    if where is None or _joins_itself(statement):
-        return False
-    return _narrows(where.this, {target.name.lower() for target in _targets(statement)})
-
-
-def _joins_itself(statement: exp.Expr) -> bool:
-    """Whether a table has two names: `a.id = b.id` is true for every row then."""
-    inner = {id(table) for query in statement.find_all(exp.Query) for table in query.find_all(exp.Table)}
-    tables = [outer_table for outer_table in statement.find_all(exp.Table) if id(outer_table) not in inner]
-    names = {(table.name.lower(), table.alias_or_name.lower()) for table in tables}
-    return len(names) > len({name for name, _ in names})
-
-
-def _targets(statement: exp.Expr) -> Iterator[exp.Table]:
-    if statement.this is not None:
-        yield from statement.this.find_all(exp.Table)
-
-
-def _narrows(condition: exp.Expr, tables: set[str]) -> bool:
-    if condition.args.get("negate"):
-        return _negation_narrows(_positive(condition), tables)
-    match condition:
-        case exp.Paren():
-            return _narrows(condition.this, tables)
-        case exp.And():
-            return _narrows(condition.left, tables) or _narrows(condition.right, tables)
-        case exp.Or():
-            return _narrows(condition.left, tables) and _narrows(condition.right, tables)
-        case exp.Not():
-            return _negation_narrows(condition.this, tables)
-        case exp.Column():
-            return not _ID.search(condition.name) and not condition.this.args.get("quoted")
-    return _comparison_narrows(condition, tables)
-
-
-def _comparison_narrows(condition: exp.Expr, tables: set[str]) -> bool:
-    match condition:
-        case exp.EQ() | exp.NullSafeEQ():
-            return _equality_narrows(condition.left, condition.right, tables)
-        case exp.LT() | exp.LTE() | exp.GT() | exp.GTE():
-            return _bound_narrows(condition)
-        case exp.Between():
-            ends = (condition.args["low"], condition.args["high"])
-            return _is_value(condition.this) and not any(map(_own_columns, ends)) and not _is_number(ends[0], most=1)
-        case exp.Is():
-            return _is_value(condition.this)
-        case exp.In():
-            return _membership_narrows(condition, tables)
-        case exp.Exists():
-            return _query_narrows(condition.this, set())
-        case exp.Like() | exp.ILike() | exp.SimilarTo() | exp.Glob():
-            return _pattern_narrows(condition, "%_*")
-        case exp.RegexpLike() | exp.RegexpILike():
-            return _pattern_narrows(condition, ".*+?^$()|")
-    return False
-
-
-def _positive(condition: exp.Expr) -> exp.Expr:
-    """A condition such as NOT LIKE without its NOT, which is a flag for some dialects."""
-    expr = condition.copy()
-    expr.set("negate", None)
-    return expr
-
-
-def _negation_narrows(condition: exp.Expr, tables: set[str]) -> bool:
-    if condition.args.get("negate"):
-        return _narrows(_positive(condition), tables)
-    match condition:
-        case exp.Paren():
-            return _negation_narrows(condition.this, tables)
-        case exp.Not():
-            return _narrows(condition.this, tables)
-        case exp.Column():
-            return not condition.this.args.get("quoted")
-        case exp.Is():  # a time is missing until something happens
-            return isinstance(condition.this, exp.Column) and bool(_TIME.search(condition.this.name))
-        case exp.Exists():  # rows without a counterpart
-            where = condition.this.find(exp.Where)
-            return where is not None and any(
-                isinstance(equality.left, exp.Column)
-                and isinstance(equality.right, exp.Column)
-                and equality.left.table != equality.right.table
-                for equality in where.find_all(exp.EQ)
-            )
-    return False
-
-
-def _own_columns(term: exp.Expr) -> list[exp.Column]:
-    """The columns of a term, without those of queries inside it."""
-    if isinstance(term, exp.Query):
-        return []
-    inner = [column for child in term.iter_expressions() for column in _own_columns(child)]
-    return [term] if isinstance(term, exp.Column) else inner
-
-
-def _is_value(term: exp.Expr) -> bool:
-    """Whether a term depends on a row, in a way that is plain to see."""
-    return bool(_own_columns(term)) and term.find(*_ARITHMETIC) is None
-
-
-def _equality_narrows(left: exp.Expr, right: exp.Expr, tables: set[str]) -> bool:
-    """A quoted name can be a string: MySQL and SQLite read "a" = 'a' as true."""
-    if left == right or any(
-        _can_be_same(column, other) for column in _own_columns(left) for other in _own_columns(right)
-    ):
-        return False
-    if _is_text(left) and _is_text(right) and left.name.lower() == right.name.lower():
-        return False
-    if isinstance(left, exp.Literal) and isinstance(right, exp.Literal):
-        return _differ(left, right)
-    if isinstance(right, exp.Any):
-        query = right.find(exp.Query)
-        return _is_value(left) and (query is None or _query_narrows(query, tables))
-    queries = [side for side in (left.unnest(), right.unnest()) if isinstance(side, exp.Query)]
-    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
-        pairs = zip(left.expressions, right.expressions, strict=False)
-        return any(_equality_narrows(pair, other, tables) for pair, other in pairs)
-    return (_is_value(left) or _is_value(right)) and all(query.find(exp.Column, exp.Star) for query in queries)
-
-
-def _differ(left: exp.Literal, right: exp.Literal) -> bool:
-    """Whether two constants differ in every database: MySQL reads 'a' = 0 as true."""
-    if left.is_string == right.is_string:
-        return left.name.strip().lower() != right.name.strip().lower() and left.is_string
-    return _number(left.name) != _number(right.name)
-
-
-def _number(text: str) -> float:
-    return float(match[0]) if (match := re.match(r"\s*-?\d+(?:\.\d+)?", text)) else 0.0
-
-
-def _can_be_same(left: exp.Column, right: exp.Column) -> bool:
-    return left.name.lower() == right.name.lower() and (not left.table or not right.table or left.table == right.table)
-
-
-def _is_text(term: exp.Expr) -> bool:
-    """Whether a term is a constant, or a quoted name, which can be one."""
-    return isinstance(term, exp.Literal) or (isinstance(term, exp.Column) and bool(term.this.args.get("quoted")))
-
-
-def _bound_narrows(condition: exp.Binary) -> bool:
-    """`id > 0` selects every row, as does a bound that all values are above or below."""
-    left, right = condition.left, condition.right
-    column, bound = (left, right) if _own_columns(left) else (right, left)
-    if not _is_value(column) or not isinstance(column, exp.Column) or bound.find(exp.Column, exp.Query):
-        return False
-    if column.this.args.get("quoted") and isinstance(bound, exp.Literal) and bound.is_string:
-        return False
-    upward = isinstance(condition, exp.GT | exp.GTE) == (column is left)
-    if isinstance(bound, exp.Literal) and bound.is_string:
-        return bound.name > "1990" if upward else bound.name < "2100" or not bound.name[:1].isdigit()
-    if _PAST.search(column.name) and not upward and isinstance(bound, exp.Func) and bound.find(exp.Literal) is None:
-        return False
-    if upward:
-        return not _is_number(bound, most=1 if _ID.search(column.name) else -1)
-    return not _is_number(bound, least=10_000_000)
-
-
-def _is_number(term: exp.Expr, *, least: float = float("-inf"), most: float = float("inf")) -> bool:
-    """Whether a term is a number in a range, or NULL and the like."""
-    try:
-        number = float(term.this.name) * -1 if isinstance(term, exp.Neg) else float(term.name)
-    except ValueError:
-        return False
-    return least <= number <= most
-
-
-def _membership_narrows(condition: exp.In, tables: set[str]) -> bool:
-    query = condition.args.get("query")
-    if not _own_columns(condition.this) or condition.this.find(*_ARITHMETIC):
-        return False
-    if query is not None:
-        return _query_narrows(query.unnest(), tables)
-    return bool(condition.expressions) and all(
-        _equality_narrows(condition.this, expression, tables) for expression in condition.expressions
-    )
-
-
-def _query_narrows(query: exp.Expr, tables: set[str]) -> bool:
-    """Whether a query gives some rows only: it has a condition, a limit, or reads only other tables."""
-    if not isinstance(query, exp.Query) or not query.find(exp.Table):
-        return False
-    where = query.find(exp.Where)
-    if where is not None:
-        return _narrows(where.this, set())
-    return bool(tables) and not tables & {table.name.lower() for table in query.find_all(exp.Table)}
-
-
-def _pattern_narrows(condition: exp.Expr, free: str) -> bool:
-    pattern = condition.expression
-    return _is_value(condition.this) and isinstance(pattern, exp.Literal) and bool(pattern.name.strip(free))

@@ -257,7 +257,7 @@ class ComparedDraft:
     def frame(self) -> tuple[Any, ...]:
         """Declarations that decide beside the rules: drafts with different ones cannot be proved equal."""
         policies = self.policies
-        listed = None if policies.unlisted == "allow" else frozenset(rule.tools for rule in policies.rules)
+        listed = None if policies.unlisted == "allow" else frozenset(rule.mentioned_tools for rule in policies.rules)
         declared = (
             None if policies.source is None or policies.source.tools is None else tuple(policies.source.tools.items())
         )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
 from guardagent.policy.evaluation.history_index import Env, Term
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
-from guardagent.policy.provenance.tokens import visible
+from guardagent.policy.provenance.tokens import appearance
 
 Number = int | Fraction
 
@@ -125,20 +126,39 @@ def counted_number(value: Any) -> Number | Unknown:
 
 
 def _joined(texts: tuple[str, ...]) -> str:
-    whole = json.dumps([_folded(text) for text in texts])
+    whole = json.dumps([_number_form(appearance(text)) for text in texts])
     return whole if len(whole) <= MAX_KEY else hashlib.sha256(whole.encode()).hexdigest()
 
 
 _joined_once = lru_cache(1024)(_joined)
 
 
-def _folded(text: str) -> str:
-    shown = "".join(filter(str.isprintable, visible(text))).strip()
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", shown).casefold())
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:\d+(?:_\d+)*(?:\.(?:\d+(?:_\d+)*)?)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?|inf(?:inity)?|nan)",
+    re.ASCII,
+)
+_MOST_ZEROS = 100  # of a number that is written without an exponent
+
+
+def _number_form(text: str) -> str:
+    """One form for all strings that `int` or `float` read as one number; other strings stay as they are."""
+    if not _NUMBER.fullmatch(text):
+        return text
+    try:
+        number = Decimal(text.replace("_", ""))
+    except InvalidOperation:  # of an exponent with many digits
+        return text
+    if not number.is_finite():
+        return str(number)
+    sign, parts, exponent = number.as_tuple()
+    digits = "".join(map(str, parts)).strip("0")
+    exponent = number.adjusted() + 1 - len(digits)
+    form = f"{'-' * sign}{digits}e{exponent}" if digits else "0"
+    return form if abs(exponent) > _MOST_ZEROS else f"{Decimal(form):f}"
 
 
 def _key_text(value: Any) -> str | Unknown:
-    """Returns a key as a string. `_folded` makes spellings that look alike one key.
+    """Returns a key as a string. `_joined` makes spellings that look alike, or are one number, one key.
 
     A number and its digits are one key, too: a tool may accept either.
     """

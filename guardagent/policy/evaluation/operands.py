@@ -14,7 +14,7 @@ in case or surrounding space gives unknown.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import ANY, AnyTool, Env, HistoryQuery, Term, union_of
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.functions import REGEX, RuleFunction, function
+from guardagent.policy.functions import JSON, REGEX, RuleFunction, function
 from guardagent.policy.language import ast
 from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
@@ -229,7 +229,8 @@ class Library:
         tools: set[str] = set()
         try:
             if ANY in pattern.tools:
-                return AnyTool((*(self.tools or ()), *union_of(self.tags.values()), "another_tool"))
+                others = ("another_tool",) if self.tools is None else self.tools
+                return AnyTool((*others, *union_of(self.tags.values())))
             for name in pattern.tools:
                 tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}
             for argument in pattern.arguments:
@@ -350,6 +351,18 @@ def applied_function(node: ast.Apply, toolbox: Mapping[str, Callable[..., Any]])
         expected = f"{node.function}({', '.join(parameters)})"
         raise CompileError(f"wrong arguments for the function {expected!r}: {error}", node.place) from None
     return lambda values: _of_toolbox(node.function, own, values)
+
+
+def read_as_json(node: object) -> Iterator[ast.Term]:
+    """The terms in a term that are read as JSON if they are strings, outside of conditions on items and calls."""
+    if isinstance(node, ast.Field | ast.Item):
+        yield node.body
+    known = function(node.function) if isinstance(node, ast.Apply) else None
+    if isinstance(node, ast.Apply) and known is not None and known.kinds(0) == JSON:
+        yield node.arguments[0]  # type: ignore[misc]  # no regular expression is accepted there
+    inner = () if isinstance(node, ast.OF_HISTORY) else (node.items,) if isinstance(node, ast.OverItems) else None
+    for child in ast.children(node) if inner is None else inner:
+        yield from read_as_json(child)
 
 
 def _check_arguments(node: ast.Apply, known: RuleFunction) -> None:

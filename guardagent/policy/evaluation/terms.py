@@ -24,6 +24,7 @@ from guardagent.policy.evaluation.operands import (
     argument_test,
     check_signature,
     in_state,
+    read_as_json,
     regex_test,
     state_function,
 )
@@ -51,6 +52,7 @@ from guardagent.policy.language.values import (
     not_boolean,
     null_or_invalid,
     set_of,
+    unreadable,
 )
 from guardagent.types.values import FIELDS as PRINCIPAL_FIELDS
 
@@ -393,11 +395,15 @@ class Compiler:
         return lambda env: env[0].provenance.seen(labels, env[0])
 
     def _known(self, node: ast.Known, names: Names) -> Term:
-        body = self.term(node.body, names)
+        body, texts = self.term(node.body, names), self._terms(read_as_json(node.body), names)
+        blamed = self.blame(node, names, UNDECIDED)
 
         def known(env: Env) -> Truth:
             value = body(env)
-            return True if type(value) is not Unknown else value if value.unrecorded else False
+            if type(value) is not Unknown:
+                return True
+            why = value if value.unrecorded else next(filter(None, (unreadable(text(env)) for text in texts)), None)
+            return False if why is None else blamed(env, why)
 
         return known
 

@@ -27,6 +27,9 @@ from guardagent.policy.file.policy_keys import (
     regular_expression,
     text,
 )
+from guardagent.policy.file.policy_keys import (
+    value as plain_value,
+)
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
@@ -266,18 +269,10 @@ def _seconds(node: SourceNode) -> int | Fraction:
 
 @reads(lambda _: _SCALAR)
 def _scalar(node: SourceNode, key: Key) -> Constant:
-    match node.value:
-        case SourceText(text=value, source=source):
-            if source == value and duration_of(value) is not None:
-                raise node.value.error(f"{value!r} is ambiguous; write {{duration: {value}}}, or the string in quotes")
-            return value
-        case SourceScalar(value=bool() as value):
-            return value
-        case SourceScalar(value=int() as value):
-            return value
-        case SourceScalar(value=float() as value) if value - value == 0:
-            return Fraction(repr(value))
-    raise key.mismatch(node)
+    value = plain_value(node, key)
+    if isinstance(node.value, SourceText) and node.value.source == value and duration_of(value) is not None:
+        raise node.value.error(f"{value!r} is ambiguous; write {{duration: {value}}}, or the string in quotes")
+    return Fraction(repr(value)) if isinstance(value, float) else value
 
 
 @reads(lambda _: {"anyOf": [{"type": "number"}, mapping.schema(_DURATION)]})

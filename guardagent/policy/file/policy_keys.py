@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -227,12 +228,34 @@ def flag(node: SourceNode, key: Key) -> bool:
 
 @reads(lambda _: {"type": ["string", "number", "boolean"]})
 def value(node: SourceNode, key: Key) -> Any:
-    """Reads a string, a number or a boolean."""
-    if isinstance(node.value, SourceText) or (
-        isinstance(node.value, SourceScalar) and node.value.kind in ("number", "boolean")
-    ):
+    """Reads a string, a number or a boolean, in a spelling that all readers of YAML take for the same value."""
+    scalar = node.value
+    if isinstance(scalar, SourceText) and scalar.text == scalar.source and _NUMBER_ELSEWHERE.fullmatch(scalar.text):
+        digits = f"{Decimal(scalar.text):f}" if len(scalar.text) < _SHORT and "o" not in scalar.text else "plain digits"
+        raise _ambiguous(node, scalar.text, "a string", digits)
+    if isinstance(scalar, SourceScalar) and scalar.kind in ("number", "boolean") and scalar.value - scalar.value == 0:
+        if node.line and not _UNAMBIGUOUS.fullmatch(scalar.source):
+            written = str(scalar.value).lower()
+            raise _ambiguous(node, scalar.source, f"the {scalar.kind} {written}", written)
+        return node.plain
+    if isinstance(scalar, SourceText):
         return node.plain
     raise key.mismatch(node)
+
+
+_UNAMBIGUOUS = re.compile(
+    r"[-+]?(?:0|[1-9]\d*)(?:\.\d*(?:[eE][-+]\d+)?)?|[-+]?\.\d+(?:[eE][-+]\d+)?|true|True|TRUE|false|False|FALSE",
+    re.ASCII,
+)
+_NUMBER_ELSEWHERE = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)[eE][-+]?\d{1,3}|0o[0-7]+", re.ASCII)
+_SHORT = 40
+
+
+def _ambiguous(node: SourceNode, source: str, here: str, right: str) -> ContentError:
+    problem = f"{shortened(source)!r} is {here} here, and another value for other readers of YAML"
+    return ContentError(
+        f'{problem}; write {right}, or the string in quotes: "{shortened(source)}"', node.path, node.line
+    )
 
 
 @reads(text.schema)

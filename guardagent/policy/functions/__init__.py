@@ -16,6 +16,8 @@ from guardagent.policy.language.values import Unknown, exact, kind_name, kind_of
 
 REGEX = "regular expression"
 """The kind of a parameter that is written as `/.../` in the rule."""
+JSON = ("mapping", "text")
+"""The kinds of a parameter that is a mapping, or a string that contains one as JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _chosen(choose: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
 
 @rule_function("time", ("text",), result="number")
 def _instant(text: str) -> int | Fraction | Unknown:
-    """`time(text)`: the instant of a date and time with its zone in ISO 8601, in seconds since the epoch."""
+    """`time(text)`: the instant of a date and time with its zone, in ISO 8601, in seconds since the epoch."""
     try:
         return seconds_of(moment_of(parsed_instant(text)))
     except (ValueError, OverflowError):

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
-from guardagent.policy.functions import REGEX, rule_function
+from guardagent.policy.functions import JSON, REGEX, rule_function
 from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of, parsed
 from guardagent.policy.provenance.readers import LeafReader
 from guardagent.policy.provenance.tokens import Scanner, normalized
@@ -41,19 +41,25 @@ def _ends_with(text: str, end: str) -> bool:
 # --- mappings: as for a field, a string is read as JSON
 
 
-@rule_function("keys", ("mapping", "text"), result="list")
+@rule_function("has", JSON, ("text",), result="truth value")
+def _has(value: Any, key: str) -> Any:
+    """`has(m, "key")`: whether a mapping has a key, also with null."""
+    return _entries(value, lambda mapping: key in mapping)
+
+
+@rule_function("keys", JSON, result="list")
 def _keys(value: Any) -> Any:
     """`keys(m)`: the keys of a mapping, as a list."""
     return _entries(value, list)
 
 
-@rule_function("values", ("mapping", "text"), result="list")
+@rule_function("values", JSON, result="list")
 def _values(value: Any) -> Any:
     """`values(m)`: the values of a mapping, as a list."""
     return _entries(value, lambda mapping: list(mapping.values()))
 
 
-def _entries(value: Any, listed: Callable[[Any], list[Any]]) -> Any:
+def _entries(value: Any, listed: Callable[[Any], Any]) -> Any:
     mapping = parsed(str(value)) if kind_of(value) == "text" else value
     if type(mapping) is Unknown:
         return mapping

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
+from guardagent.policy.language.tool_names import looks_like_a_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +308,9 @@ def _atom(tree: Node, text: str) -> Formula:
         return Literal(f"@{tree.children[0]}")
     kind, name = tree.children
     plain = unquoted(name, text) if name.type == "QUOTED" else name
+    if not kind and name.type != "QUOTED" and looks_like_a_tool(name):
+        problem = f"{name} without 'tool:' is a tag from the host, and no tool; write tool:{name}"
+        raise TemporalError(f'{problem}, or "{name}" if that tag is meant', text, name.line, name.column)
     return Literal(f"{kind or ''}{plain}")
 
 

@@ -24,6 +24,7 @@ from guardagent.policy.language.formula import DATA_RULES, any_of, formula_of
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
 from guardagent.policy.language.printer import PRINTERS, Printer
 from guardagent.policy.language.term_parser import RuleParser, qualified
+from guardagent.policy.language.tool_names import looks_like_a_tool
 
 # --- from text to trees
 
@@ -199,7 +200,7 @@ def _atom(atom: str) -> str:
     kind, colon, name = atom.partition(":")
     if colon and kind in ("tool", "action", "decision"):
         return f"{kind}:{_name(name)}"
-    return atom if atom.startswith("@") else _name(atom)
+    return atom if atom.startswith("@") else json.dumps(atom) if looks_like_a_tool(atom) else _name(atom)
 
 
 # --- the arguments that a rule names, and those that their tools do not have

@@ -529,6 +529,14 @@ def _of_kind(value: Any, problem: str) -> Unknown:
 NO_VALUE = Unknown("a value is missing or null")
 
 
+def unreadable(value: Any) -> Unknown | None:
+    """The cause if a value is a string whose fields readers can see differently: not exact JSON, or JSON in JSON."""
+    content = parsed(str(value)) if kind_of(value) == "text" else None
+    if kind_of(content) == "text":
+        return Unknown("a string of JSON contains only another string")
+    return content if type(content) is Unknown else None
+
+
 def parsed(text: str) -> Any:
     """Parses a string as JSON; unknown for invalid JSON and duplicate keys."""
     if len(text) > MAX_TEXT:

@@ -25,7 +25,7 @@ from guardagent.policy.policies import Policies
 
 __all__ = ["LintFinding", "LintReport", "lint", "lint_report"]
 
-SECONDS = 60.0
+SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ def lint_report(
             lint_findings += check(target)
         except SearchLimitError:
             target.add_undecided(name.replace("_", " "), "the rules have too many states")
-    if (analysis := analysis_of(target)) is not None and analysis.is_exhausted:
-        target.add_undecided("data rules", f"{seconds:g} seconds were not enough for all of their questions")
+    if (analysis := analysis_of(target)) is not None:
+        for question in analysis.undecided:
+            target.add_undecided(question, f"{seconds:g} seconds were not enough, or the rules are too large")
     order = {name: at for at, name in enumerate(target.ids)}
     lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))
     return LintReport(tuple(dict.fromkeys(lint_findings)), tuple(dict.fromkeys(target.undecided)), len(target.ids))

@@ -5,8 +5,9 @@ Each is a generator of findings with the decorator `lint_check`; its cases are i
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -341,6 +342,58 @@ def _search_texts(item: ast.Term, output: ast.OfCall) -> tuple[str, str]:
     return message, f"a call after which {whole} is a mapping: whether it contains {sought} is unknown, so it is denied"
 
 
+@lint_check("optional_field")
+def optional_field(target: LintTarget) -> Iterator[LintFinding]:
+    """Underconstrained: `!known(a.field)`, although nothing says that `a` is a mapping."""
+    for rule in target.rules:
+        for read in rule.rules:
+            variables = {node.variable: node.items for node in ast.walk(read) if isinstance(node, ast.OverItems)}
+            for node in dict.fromkeys(_negated(read)):
+                match node.body:
+                    case ast.Field(whole, str(name)) | ast.Item(whole, ast.Constant(str(name))):
+                        if _is_free(whole, variables):
+                            tool = min(rule.tools) if len(rule.tools) == 1 else None
+                            yield LintFinding("underconstrained", rule.id, tool, *_optional_texts(node, whole, name))
+
+
+def _negated(node: object, *, negative: bool = False) -> Iterator[ast.Known]:
+    """The uses of `known` that let a call pass if they are false."""
+    match node:
+        case ast.Known():
+            yield from [node] if negative else []
+        case ast.Negation(body) | ast.Not(body):
+            yield from _negated(body, negative=not negative)
+        case ast.Implies(first, second):
+            yield from _negated(first, negative=not negative)
+            yield from _negated(second, negative=negative)
+        case ast.Before(_, condition, _, wanted) | ast.After(_, condition, _, wanted):
+            yield from _negated(condition, negative=not negative)
+            yield from _negated(wanted, negative=negative)
+        case _:
+            for child in ast.children(node):
+                yield from _negated(child, negative=negative)
+
+
+def _is_free(whole: ast.Term, variables: Mapping[str, ast.Term]) -> bool:
+    """Whether a value comes from an argument or an output, which may have any form."""
+    root = whole
+    while isinstance(root, ast.Field | ast.Item):
+        root = root.body
+    if isinstance(root, ast.Variable):
+        return root.name not in variables or _is_free(variables[root.name], variables)
+    return isinstance(root, ast.OfCall) and (root.what == "output" or root is not whole)
+
+
+def _optional_texts(node: ast.Known, whole: ast.Term, name: str) -> tuple[str, str]:
+    """The message and the example."""
+    known, value = text_of(node), text_of(whole)
+    message = (
+        f"'!{known}' lets a call pass if {value} is null or a list, or has null there, though a tool may read it "
+        f"otherwise; write '!has({value}, {json.dumps(name)})', which is true only of a mapping without the key"
+    )
+    return message, f"a call in which {value} is [{{{json.dumps(name)}: 1}}]: {known} is false"
+
+
 # --- unreachable
 
 
@@ -424,15 +477,13 @@ _AS_ANY = "is judged like any other step, whatever its arguments"  # by a rule a
 def uncovered(target: LintTarget) -> Iterator[LintFinding]:
     """Uncovered: tools of the policy's `tools:` that no rule mentions.
 
-    Reports nothing if there are guard requests or rules about labels only, which may concern every call. A prerequisite
-    of another call counts as mentioned, except with `unlisted: deny`, which denies it.
+    Reports nothing if there are guard requests or rules about labels only, which may concern every call.
     """
     if target.policies.requests or any(rule.labels and not rule.tools for rule in target.rules):
         return
-    named = target.named_tools if target.file.unlisted == "deny" else target.mentioned_tools
     for tool in target.file.tools or ():
         concern = target.policies.for_anyone(tool)
-        if tool not in named and not (concern.indexes and concern.listed):
+        if tool not in target.mentioned_tools and not (concern.indexes and concern.listed):
             message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
             means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.policies.unlisted]
             yield LintFinding("uncovered", None, tool, message, f"{tool}() {means}")

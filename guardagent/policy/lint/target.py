@@ -181,7 +181,9 @@ def bans(rule: ast.Rule, tags: Mapping[str, frozenset[str]]) -> frozenset[str]:
         case ast.Temporal(formula):
             return frozenset(tool for part in _conjuncts(formula) for tool in _banned(part, tags))
         case ast.Forall(pattern, ast.Constant(False)) | ast.Not(ast.Exists(pattern, ast.Constant(True))):
-            if ANY in pattern.tools:
+            if ANY in pattern.tools or any(
+                isinstance(argument.value, ast.ExactValue | ast.RegexValue) for argument in pattern.arguments
+            ):
                 return frozenset()
             return _tools([f"@{name[1:]}" if name[0] == "@" else f"tool:{name}" for name in pattern.tools], tags)
     return frozenset()

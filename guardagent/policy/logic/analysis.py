@@ -69,19 +69,27 @@ class CallExample:
 NO_EXAMPLE: CallExample | None = None
 
 
-def _question(undecided: R) -> Callable[[Callable[Concatenate[PolicyAnalysis, P], R]], Callable[..., R]]:
-    """Decorates a question: it uses up the budget, and has the given answer if that or its expression is too large."""
+def _question(
+    undecided: R, about: str = ""
+) -> Callable[[Callable[Concatenate[PolicyAnalysis, P], R]], Callable[..., R]]:
+    """Decorates a question: it uses up the budget, and has the given answer if that or its expression is too large.
+
+    Args:
+        undecided: the answer then.
+        about: the question in words, with the name of its first argument as `{}`.
+    """
 
     def decorate(ask: Callable[Concatenate[PolicyAnalysis, P], R]) -> Callable[..., R]:
         @wraps(ask)
         def limited(self: PolicyAnalysis, *args: P.args, **kwargs: P.kwargs) -> R:
             if self.left <= 0:
+                self.note(about, args)
                 return undecided
             started = time.thread_time()
             try:
                 return ask(self, *args, **kwargs)
             except ExpressionLimitError:
-                self.is_cut = True
+                self.note(about, args)
                 return undecided
             finally:
                 self.left -= time.thread_time() - started
@@ -102,7 +110,7 @@ class PolicyAnalysis:
 
     Attributes:
         left: the CPU seconds that are left.
-        is_cut: whether an expression was too large for a question.
+        undecided: the questions for which the time did not suffice, or whose expression was too large, in words.
     """
 
     def __init__(
@@ -116,7 +124,7 @@ class PolicyAnalysis:
         self._policies, self._known = policies, known
         self._seconds = seconds
         self.left = budget
-        self.is_cut = False
+        self.undecided: dict[str, None] = {}
         self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
 
     @cached_property
@@ -127,10 +135,11 @@ class PolicyAnalysis:
         named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether the limits were too small for a question."""
-        return self.is_cut or self.left <= 0
+    def note(self, about: str, args: Sequence[Any]) -> None:
+        """Notes an undecided question."""
+        names = [subject.id if isinstance(subject, Rule) else subject for subject in args[:2]]
+        if about:
+            self.undecided[about.format(*names)] = None
 
     def _is_own(self, rule: Rule) -> bool:
         """Whether it is a rule of the policy itself, and no part or variant of one."""
@@ -162,7 +171,7 @@ class PolicyAnalysis:
                 return possible
             possible |= more
 
-    @_question(undecided=True)
+    @_question(undecided=True, about="whether '{0}' can be called")
     def _may_follow(
         self, tool: str, rules: Sequence[Rule], earlier: frozenset[str], others: Sequence[Rule] = ()
     ) -> bool:
@@ -171,7 +180,7 @@ class PolicyAnalysis:
         scene.assume_earlier_calls_allowed(rules)
         return self._solve(scene, allowed) != "unsat"
 
-    @_question(undecided=False)
+    @_question(undecided=False, about="whether rule '{0}' can be violated")
     def is_never_violated(self, rule: Rule) -> bool:
         """Whether it is proved that no call and no end of a session violates a rule.
 
@@ -204,10 +213,10 @@ class PolicyAnalysis:
         if any(not _is_conjunctive(rule) for rule in (first, second)) and (first_ends or second_ends):
             return _are_same(first.rules, second.rules)
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(second.tools)]
-        return all(self._implied(scene, first, second) for scene in scenes)
+        return all(self._implied(first, second, scene) for scene in scenes)
 
-    @_question(undecided=False)
-    def _implied(self, scene: _Scene, first: Rule, second: Rule) -> bool:
+    @_question(undecided=False, about="whether rule '{0}' implies rule '{1}'")
+    def _implied(self, first: Rule, second: Rule, scene: _Scene) -> bool:
         kept = when_true(scene.rule(first))
         return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
 

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Final, TypeGuard
 
 from guardagent.policy.evaluation.operands import folded_name, regex_test
+from guardagent.policy.functions import JSON
 from guardagent.policy.language.values import (
     StringSet,
     Unknown,
@@ -19,6 +20,7 @@ from guardagent.policy.language.values import (
     parsed,
     set_bounds_of,
     set_of,
+    unreadable,
 )
 from guardagent.policy.logic import expressions as ex
 from guardagent.policy.logic.expressions import Expression, ExpressionNode, conj, neg, same
@@ -317,10 +319,12 @@ class Operations:
         return joined([*translations, (neg(exactly), otherwise)])
 
     def has_key(self, mapping: Value, key: str) -> Value:
-        """Returns whether a mapping has a key."""
-        return joined((guard, self._has(leaf, key)) for guard, leaf in mapping.cases if leaf.kind == "mapping")
+        """Returns whether a mapping has a key; a string is parsed as JSON."""
+        return joined((guard, self._has(leaf, key)) for guard, leaf in mapping.cases if leaf.kind in JSON)
 
     def _has(self, whole: Leaf, key: str) -> Value:
+        if isinstance(whole, ScalarValue):
+            return self._has_in_json(whole, key)
         if isinstance(whole, Concrete):
             return known_truth(key in whole.content)
         if isinstance(whole, MappingValue):
@@ -333,6 +337,26 @@ class Operations:
         there = self.symbols.truth(("has", whole.key, key))
         self.symbols.axioms.append(ex.implies(self.field(of_leaf(whole), key).known, there))
         return known_truth(there)
+
+    def _has_in_json(self, text: ScalarValue, key: str) -> Value:
+        content = self._closed(text.payload)
+        if content is not UNDECIDED:
+            value = parsed(content)
+            return self.has_key(self.constant(value), key) if kind_of(value) == "mapping" else UNKNOWN
+        is_mapping, there = (self.symbols.truth((what, text.payload)) for what in ("json mapping", ("json has", key)))
+        readable = conj(is_mapping, self._is_exact(text.payload))
+        known = self.field(of_leaf(text), key).known
+        self.symbols.axioms.append(ex.implies(known, conj(readable, there)))
+        return only_if(readable, known_truth(there))
+
+    def readable(self, value: Value) -> Expression:
+        """Whether a value is no string that readers of JSON can see differently."""
+        texts = ((guard, leaf) for guard, leaf in value.cases if _is_scalar(leaf, "text"))
+        return conj(*(ex.implies(guard, self._is_exact(leaf.payload)) for guard, leaf in texts))
+
+    def _is_exact(self, text: Expression) -> Expression:
+        content = self._closed(text)
+        return self.symbols.truth(("exact json", text)) if content is UNDECIDED else unreadable(content) is None
 
     # --- numbers
 
@@ -384,7 +408,9 @@ class Operations:
         """Applies an access to a string's JSON content."""
         content = self._closed(text)
         if content is UNDECIDED:
-            return self.symbols.any_value(("json", text, what))
+            value = self.symbols.any_value(("json", text, what))
+            self.symbols.axioms.append(ex.implies(value.known, self._is_exact(text)))
+            return value
         value = parsed(content)
         return UNKNOWN if type(value) is Unknown else look(self.constant(value))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from guardagent.policy.evaluation.history_index import ANY, AnyTool
-from guardagent.policy.evaluation.operands import StateFunctionError, applied_function
+from guardagent.policy.evaluation.operands import StateFunctionError, applied_function, read_as_json
 from guardagent.policy.functions import RuleFunction, rule_functions
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
@@ -231,6 +231,8 @@ class Semantics:
             except StateFunctionError as error:  # the session denies the call
                 return Unknown(str(error))
 
+        if node.function == "has" and type(key := self.operations.plain(arguments[1])) is str:
+            return self.operations.has_key(arguments[0], key)
         known = rule_functions().get(node.function)
         if known is None:
             return self.operations.applied((node.function, regexes), function, arguments)
@@ -269,7 +271,9 @@ class Semantics:
         return self.operations.length(self.value(node.body, names))
 
     def _known(self, node: ast.Known, names: Bindings) -> Value:
-        return known_truth(self.value(node.body, names).known)
+        known = self.value(node.body, names).known
+        readable = conj(*(self.operations.readable(self.value(text, names)) for text in read_as_json(node.body)))
+        return known_truth(known) if True in (known, readable) else truth(known, conj(neg(known), readable))
 
     def _field(self, node: ast.Field, names: Bindings) -> Value:
         if isinstance(node.body, ast.State):

@@ -68,6 +68,12 @@ def visible(text: str) -> str:
     return text
 
 
+def appearance(text: str) -> str:
+    """Returns a text as it looks: visible, case-folded, and without spaces, blanks and control characters."""
+    shown = "".join(sign for sign in visible(text) if sign.isprintable() and sign not in " \u2800")
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", shown).casefold())
+
+
 def _decoded(text: str) -> str:
     if "%" in text and _PERCENT.search(text):
         text = unquote(text, errors="replace")

@@ -157,6 +157,7 @@ class SentenceScope:
 
 CONDITIONS: dict[str, tuple[str, str]] = {
     "mentions": ("mentions", "does not mention"),
+    "has": ("has the key", "does not have the key"),
     "starts_with": ("starts with", "does not start with"),
     "ends_with": ("ends with", "does not end with"),
 }

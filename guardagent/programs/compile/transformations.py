@@ -12,6 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from guardagent._support.plugins import Plugins
@@ -32,6 +34,7 @@ from guardagent.programs.compile.examples import (
 )
 from guardagent.programs.compile.suite import Suite
 from guardagent.programs.compile.trial import RunOutcome
+from guardagent.types import thaw
 
 Relation = Literal["same", "steady", "denied", "withheld", "conflicting", "alike"]
 """The relation that must hold for a variant, whose example carries the expected label:
@@ -380,6 +383,102 @@ def _without_facts(example: Example, suite: Suite) -> Iterator[Variant]:
             other = replace(example, facts={**example.facts, name: value})
             gone = replace(example, facts=rest, label=1)
             yield Variant(gone, "conflicting", f"no fact {name}, with {value!r} denied", other)
+
+
+@transformation(
+    "a record that the output refers to is missing; if one of its values is denied, the run is denied", label=0
+)
+def missing_records(example: Example, suite: Suite) -> Iterator[Variant]:
+    """Removes whole records of the input and of the facts, by whose ids the output refers to them.
+
+    A record is an entry of a JSON object or list, one of several JSON objects, a section or a paragraph with fields, or
+    a row of a table. If the program denies a value in it, the record matters, and the program must not allow a run
+    that lacks it.
+    """
+    facts = json.dumps(thaw(example.facts), ensure_ascii=False, default=str)
+    yield from _without_records(example, suite, example.agent_input, partial(example.with_text, "agent_input"))
+    yield from _without_records(example, suite, facts, lambda text: replace(example, facts=json.loads(text)))
+
+
+def _without_records(example: Example, suite: Suite, text: str, changed: Callable[[str], Example]) -> Iterator[Variant]:
+    records = _records_in(text)
+    for name, gone, locations in records:
+        inside = _places(locations)
+        apart = [(key, others) for key, _, others in records if not _places(others) & inside]
+        ids = _record_ids(name, locations).difference(*(_record_ids(*record) for record in apart))
+        if not any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", example.agent_output) for word in ids):
+            continue
+        for location in locations:
+            siblings = [other.value for _, others in apart for other in others if other.name == location.name]
+            for value in dict.fromkeys([*suite.alternatives("agent_input", location.name, location.value), *siblings]):
+                if value != location.value:
+                    note = f"no record with {location.name}: {location.value}, with {value!r} denied"
+                    lacking = replace(changed(gone), label=1)
+                    yield Variant(lacking, "conflicting", note, changed(location.put(text, value)))
+
+
+def _places(locations: list[ValueLocation]) -> set[tuple[int, tuple[Any, ...]]]:
+    return {(location.start, location.path) for location in locations}
+
+
+Record = tuple[str, str, list[ValueLocation]]
+"""The key or heading of a record, the text without it, and its values."""
+
+
+def _records_in(text: str) -> list[Record]:
+    locations = value_locations(text)
+    entries: dict[tuple[int, tuple[Any, ...]], list[ValueLocation]] = {}
+    for location in locations:
+        for depth in range(len(location.path)):
+            entries.setdefault((location.start, location.path[:depth]), []).append(location)
+    records = [
+        (str(path[-1]), _without_entry(text, inside[0], path), inside) for (_, path), inside in entries.items() if path
+    ]
+    starts = {start for start, path in entries if not path}
+    sections = [(start, objects[0].end) for (start, path), objects in entries.items() if not path and len(starts) > 1]
+    for start, end in [*sections, *_sections_of(text)]:
+        inside = [location for location in locations if start <= location.start and location.end <= end]
+        if inside and len(inside) < len(locations):
+            records.append((text[start:end].partition("\n")[0], text[:start] + text[end:], inside))
+    return [*records, *_rows_in(text)]
+
+
+_FEWEST_ROWS = 3  # of a table, with its head
+_CELL = re.compile(r"[^|,;\t\s](?:[^|,;\t\n]*[^|,;\t\s])?")
+
+
+def _rows_in(text: str) -> list[Record]:
+    """Returns the rows of tables: lines one below the other with as many cells."""
+    rows: list[Record] = []
+    lines = [(match.start(), match.end(), list(_CELL.finditer(match[0]))) for match in re.finditer(r"[^\n]+\n?", text)]
+    for size, group in groupby(lines, key=lambda line: len(line[2])):
+        table = list(group)
+        if size > 1 and len(table) >= _FEWEST_ROWS and not fields_of(text[table[-1][0] : table[-1][1]]):
+            for start, end, cells in table[1:]:
+                locations = [
+                    ValueLocation(f"column {at}", cell[0], start + cell.start(), start + cell.end())
+                    for at, cell in enumerate(cells, start=1)
+                ]
+                rows.append(("", text[:start] + text[end:], locations))
+    return rows
+
+
+def _without_entry(text: str, location: ValueLocation, path: tuple[Any, ...]) -> str:
+    return replace(location, path=path).drop(text)
+
+
+def _sections_of(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the spans of paragraphs, and of lines with the deeper lines below them."""
+    for match in re.finditer(r"(?:^[^\n]*\S[^\n]*(?:\n|\Z))+", text, re.MULTILINE):
+        yield match.span()
+        for section in re.finditer(r"^([ \t]*)\S[^\n]*\n(?:\1[ \t]+\S[^\n]*(?:\n|\Z))+", match[0], re.MULTILINE):
+            yield match.start() + section.start(), match.start() + section.end()
+
+
+def _record_ids(name: str, locations: list[ValueLocation]) -> set[str]:
+    """The words of a record that can refer to it: with a digit and a second character."""
+    words = [*re.findall(r"[\w-]+", name), *(str(location.value) for location in locations)]
+    return {word for word in words if len(word) > 1 and re.search(r"\d", word)}
 
 
 @transformation("a fact contradicts the text; the label is that of a text with the value of the fact")

@@ -17,7 +17,7 @@ def decision(sql: str, **constants: Any) -> Decision:
 
 
 @pytest.mark.parametrize(
-    "sql", ["INSERT INTO t VALUES (1)", "DELETE FROM t WHERE id = 1", "EXPLAIN UPDATE t SET a = 1 WHERE id = 2"]
+    "sql", ["INSERT INTO t VALUES (1)", "DELETE FROM t WHERE id = 1", "EXPLAIN ANALYZE UPDATE t SET a = 1 WHERE id = 2"]
 )
 def test_reading_only(sql: str) -> None:
     """`writes: false` denies each change of rows."""
@@ -45,3 +45,19 @@ def test_an_unknown_dialect_is_refused() -> None:
     with pytest.raises(InputError, match="constant 'dialect' is 'postgre'; did you mean 'postgres'"):
         decision("SELECT 1", dialect="postgre")
     assert {*pack("sql").policy.constants["dialect"].limits.choices} == {*sqlglot.Dialect.classes}
+
+
+@pytest.mark.parametrize("dialect", sorted(set(sqlglot.Dialect.classes) - {"dax", "prql"}))
+@pytest.mark.parametrize("sql", ["VALUES (1)", "VALUES (1, 'a'), (2, 'b')", "values (1);"])
+def test_values_in_every_dialect(sql: str, dialect: str) -> None:
+    """Some also have a function with this name."""
+    assert decision(sql, dialect=dialect) is Decision.ALLOW
+    assert decision(f"{sql.rstrip(';')}; DROP TABLE t", dialect=dialect) >= Decision.DENY
+
+
+def test_a_plan_changes_nothing() -> None:
+    """Without ANALYZE, the statement does not run: also where only reading is allowed."""
+    assert decision("EXPLAIN DELETE FROM t", writes=False) is Decision.ALLOW
+    assert decision("EXPLAIN ANALYZE DELETE FROM t WHERE id = 1", writes=False) is Decision.DENY
+    assert decision("EXPLAIN/**/ANALYZE DELETE FROM t") >= Decision.DENY
+    assert decision("EXPLAIN DELETE FROM t; DELETE FROM t") is Decision.DENY

@@ -64,6 +64,68 @@ def test_one_failed_lookup_leaves_the_rest_known(rule: str, outputs: list[object
     assert judged(rule, *outputs) == expected
 
 
+OPTIONAL = ('!known(a.id) || a.id == "mine"', '!has(a, "id") || a.id == "mine"', '!known(a["id"]) || a["id"] == "mine"')
+LOOSE = [  # texts that some tool reads, with an id of somebody else
+    '{"id": "mine", "id": "x"}',
+    '{"id": "x", "n": NaN}',
+    '{"id": "x", "n": -Infinity}',
+    '{"id": "x",}',
+    '\ufeff{"id": "x"}',
+    '{"id": "x", "note": "a\nb"}',
+    f'{{"id": "x", "n": {"1" * 5000}}}',
+    f'{{"id": "x", "n": {"[" * 100_000}{"]" * 100_000}}}',
+    "{'id': 'x'}",
+    '{id: "x"}',
+    '{"id": "x"} // note',
+    '{"id": "x"}{}',
+    '"{\\"id\\": \\"x\\"}"',
+    "id=x",
+    "",
+]
+
+
+@pytest.mark.parametrize("condition", OPTIONAL)
+@pytest.mark.parametrize("text", LOOSE, ids=lambda text: text[:30])
+def test_a_text_that_tools_read_differently_lacks_no_field(condition: str, text: str) -> None:
+    """The condition is unknown, and so is its negation; the field is not absent."""
+    for rule in (f"forall(pay(a=a), {condition})", f"forall(pay(a=a), !({condition}))"):
+        assert judged(rule, a=text) == "unknown"
+
+
+@pytest.mark.parametrize("condition", OPTIONAL)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({}, "allowed"),
+        ({"id": "mine"}, "allowed"),
+        ({"id": "x"}, "denied"),
+        ({"other": {"id": "x"}}, "allowed"),
+        ("{}", "allowed"),
+        (' {"n": 1.5e3, "t": "\\u00e9\\n"}\r\n', "allowed"),
+        ('{"id": "mine", "n": [1, {"id": "x"}]}', "allowed"),
+        ('{"id": "x"}', "denied"),
+        ('{"\\u0069d": "x"}', "denied"),
+    ],
+)
+def test_an_optional_field_may_be_left_out(condition: str, value: object, expected: str) -> None:
+    """Of a mapping, and of a text that contains one as exact JSON."""
+    assert judged(f"forall(pay(a=a), {condition})", a=value) == expected
+
+
+@pytest.mark.parametrize("value", [None, [{"id": "x"}], 5, "[]", '[{"id": "x"}]', "null", "7"])
+def test_only_a_mapping_lacks_a_key(value: object) -> None:
+    """A list that holds a mapping may be read as one."""
+    assert judged('forall(pay(a=a), !has(a, "id"))', a=value) == "unknown"
+
+
+@pytest.mark.parametrize(
+    "term", ["a.b.c", "a.b == 1", "keys(a)", "values(a)[0]", "all(x in a.xs, x == 1)", "len(a.b) + 1", "b || a.c == 1"]
+)
+def test_known_is_unknown_of_all_that_reads_such_a_text(term: str) -> None:
+    """Not of a field alone."""
+    assert judged(f"forall(pay(a=a, b=b), !known({term}))", a='{"b": 1, "b": 2}') == "unknown"
+
+
 def test_a_call_in_flight_may_fit() -> None:
     """Nothing relies on it, and nothing that it would forbid is allowed."""
     needs, forbids = "forall(pay(), some(get(), true))", "forall(pay(), !some(get(), true))"

@@ -478,3 +478,65 @@ def test_the_fast_reader_reads_the_same(text: str) -> None:
             return str(error)
 
     assert read(fast=True) == read(fast=False)
+
+
+HEAD_OF = "version: 1\nconstants: {{c: {}}}\npolicies: [{{id: a, temporal: 'forall(t(x=x), x == c)'}}]"
+LISTED = "version: 1\nconstants:\n  c:\n    - DE\n    - {}\npolicies: [{{id: a, temporal: G !tool:t}}]"
+
+
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [
+        *(("0100", "64"), ("1:30", "90"), ("1e3", "1000"), ("NO", "false"), ("yes", "true"), ("On", "true")),
+        *(("1_000", "1000"), ("0x1F", "31"), ("0b101", "5"), ("1:30:00", "5400"), ("-010", "-8"), ("1.5e3", "1500")),
+        *(("1E-3", "0.001"), ("1:30.5", "90.5"), ("0o17", "plain digits"), ("off", "false"), ("+1e+3", "1000")),
+    ],
+)
+@pytest.mark.parametrize(
+    "text", [HEAD_OF, LISTED, HEAD_OF.replace("{}", "{{value: {}}}")], ids=["alone", "listed", "full"]
+)
+def test_a_value_that_readers_of_yaml_take_differently_is_refused(text: str, written: str, right: str) -> None:
+    """The error has the line, the right spelling, and the string."""
+    with pytest.raises(InputError) as caught:
+        load_policies(text=text.format(written))
+    assert str(caught.value).startswith(f"text:{5 if text is LISTED else 2}: {written!r} is ")
+    assert f'write {right}, or the string in quotes: "{written}"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "100",
+        "-5",
+        "0",
+        "2.50",
+        "0.1",
+        "1.5e+3",
+        ".5",
+        "true",
+        "False",
+        '"0100"',
+        "'NO'",
+        "Norway",
+        "09:30",
+        "v1e3",
+        "1e",
+        "e3",
+    ],
+)
+@pytest.mark.parametrize("text", [HEAD_OF, LISTED], ids=["alone", "listed"])
+def test_other_values_are_read(text: str, written: str) -> None:
+    load_policies(text=text.format(written))
+
+
+@pytest.mark.parametrize("written", ["NO", "1e3", "0100", "1:30"])
+def test_the_values_of_an_enumeration_are_as_clear(written: str) -> None:
+    solver = {
+        "smt": "(declare-const c String)",
+        "tools": "{t: {permit: 'true', variables: {c: {from: args.c, enum: [SE, %s]}}}}",
+    }
+    text = (
+        f"version: 1\npolicies:\n- id: a\n  solver:\n    smt: {solver['smt']}\n    tools: {solver['tools'] % written}\n"
+    )
+    with pytest.raises(InputError, match=f"text:6: '{written}' is .*in quotes"):
+        load_policies(text=text)

@@ -33,7 +33,7 @@ def run(
 
 def test_each_has_words_for_the_report() -> None:
     """Also those of SQL, in a module of their own."""
-    assert len(transformations.load()) == 15
+    assert len(transformations.load()) == 16
     assert all(transformation.about for transformation in transformations.load())
 
 
@@ -216,3 +216,82 @@ def test_what_must_hold(relation: Any, label: int, outcome: RunOutcome, *, holds
 def test_what_must_hold_by_another_run(relation: Any, outcome: RunOutcome, other: RunOutcome, *, holds: bool) -> None:
     """Whatever is right for that one."""
     assert Variant(run("a"), relation, "").holds(outcome, other) is holds
+
+
+RECORDS = {  # the input, and the inputs without a record whose id is in the output
+    "entries of a list": (
+        '{"orders": [{"id": "W1", "paid": true}, {"id": "W2", "paid": true}]}',
+        {'{"orders": [{"id": "W2", "paid": true}]}', "{}"},
+    ),
+    "entries by their keys": ('{"W1": {"paid": true}, "W3": {"paid": false}}', {'{"W3": {"paid": false}}'}),
+    "nested entries": (
+        '{"ann": {"orders": {"W1": {"paid": true}}}, "n": 7}',
+        {'{"ann": {"orders": {}}, "n": 7}'},
+    ),
+    "objects on lines": ('{"id": "W1", "paid": true}\n{"id": "W2", "paid": true}', {'\n{"id": "W2", "paid": true}'}),
+    "sections": ("Order W1\n  paid: true\nOrder W2\n  paid: true\n", {"Order W2\n  paid: true\n"}),
+    "rows of a table": (
+        "| id | amount |\n| W1 | 20 |\n| W2 | 30 |\n\nThanks",
+        {"| id | amount |\n| W2 | 30 |\n\nThanks"},
+    ),
+    "rows with commas": ("id,state\nW1,open\nW2,closed", {"id,state\nW2,closed"}),
+    "paragraphs": ("id: W1\npaid: true\n\nid: W2\npaid: true\n", {"\nid: W2\npaid: true\n"}),
+}
+OTHERS = {
+    "no record is referred to": '{"orders": [{"id": "W8", "paid": true}, {"id": "W9", "paid": true}]}',
+    "one record of all": '{"id": "W1", "paid": true}',
+    "words": "Refund the order W1, please.",
+    "a field": "paid: true",
+    "no value with another": '{"W1": {"note": "x"}, "W2": {"note": "x"}}',
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_that_the_output_refers_to_is_removed(name: str) -> None:
+    """It is compared with a run in which a value of the record is another one."""
+    text, expected = RECORDS[name]
+    variants = made("missing_records", run(text, "I have refunded W1.", label=0))
+    assert {variant.example.agent_input for variant in variants} == expected
+    for variant in variants:
+        assert variant.other is not None
+        assert variant.relation == "conflicting"
+        assert not variant.holds(RunOutcome(0), RunOutcome(1))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_other_part_is_removed(name: str) -> None:
+    assert made("missing_records", run(OTHERS[name], "I have refunded W1.", label=0)) == []
+
+
+def test_a_record_among_the_facts_is_removed() -> None:
+    facts = {"orders": {"W1": {"paid": True}, "W2": {"paid": True}}, "role": "cook"}
+    variants = made("missing_records", replace(run("Refund it.", "I have refunded W1.", label=0), facts=facts))
+    assert [variant.example.facts for variant in variants] == [{"orders": {"W2": {"paid": True}}, "role": "cook"}]
+    assert variants[0].other is not None
+    assert variants[0].other.facts["orders"]["W1"] == {"paid": False}
+
+
+def test_a_record_of_a_denied_run_stays() -> None:
+    text = RECORDS["entries of a list"][0]
+    assert made("missing_records", run(text, "I have refunded W1.", label=1)) == []
+
+
+def refunds_unpaid(example: Example, *, skips: bool) -> RunOutcome:
+    """Denies a refund of an order that is not paid; an order without a record is skipped, or denied."""
+    orders = {order["id"]: order for order in json.loads(example.agent_input).get("orders", ())}
+    wanted = [word.strip(".,") for word in example.agent_output.split() if word.startswith("W")]
+    return RunOutcome(int(any(not orders[o]["paid"] if o in orders else not skips for o in wanted)))
+
+
+@pytest.mark.parametrize("output", ["I have refunded W1.", "I have refunded W1, W2.", "Refunded: W2 and W1, thanks."])
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_program_that_skips_an_order_without_a_record_is_noticed(output: str, skips: bool) -> None:
+    """A program that denies such an order is not."""
+    variants = made("missing_records", run(RECORDS["entries of a list"][0], output, label=0))
+    outcomes = [
+        variant.holds(refunds_unpaid(variant.example, skips=skips), refunds_unpaid(variant.other, skips=skips))
+        for variant in variants
+        if variant.other is not None
+    ]
+    assert outcomes
+    assert all(outcomes) is not skips

@@ -1,0 +1,60 @@
+"""The places of credentials in a file system: one list for all packs."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+
+_PLACES = re.compile(
+    r"""(?: ^|/ ) (?:
+        \.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema|test|ci|md|rst|d\.ts)$)[^/]+)?$ | \.envrc$
+          | [^/]+\.env$
+      | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?$ | \.ssh(?:/(?!known_hosts|authorized_keys|config$|[^/]*\.pub$).*)?$
+      | \.gnupg(?:/|$)
+      | (?!(?:cert|ca|ca-?bundle|ca-?cert|chain|fullchain|public[^/]*|[^/]*\.pub)\.pem$)[^/]*\.pem$
+      | [^/]*\.(?:key|p12|pfx|jks|keystore|kdbx?|ppk|ovpn|tfstate|tfvars|keychain|keychain-db)$ | [^./]+\.asc$
+          | [^/]+\.tfstate\.backup$
+      | \.(?:aws|azure|password-store|docker/config\.json|kube/config|databrickscfg|snowsql|oci|bluemix)(?:/|$)
+      | \.config/(?:gcloud|gh|glab-cli|hub|op|rclone|doctl|helm|sops|stripe|ngrok|github-copilot|containers/auth\.json
+          |pypoetry/auth\.toml)(?:/|$) | \.local/share/keyrings(?:/|$) | keychains(?:/|$)
+      | (?:\.|_)netrc$ | \.(?:npmrc|yarnrc|pypirc|pgpass|my\.cnf|mylogin\.cnf|s3cfg|boto|terraformrc|htpasswd
+          |vault-token|dockercfg)$
+      | \.(?:git-credentials|credentials(?:\.json)?|cargo/credentials(?:\.toml)?|gem/credentials
+          |terraform\.d/credentials.*|m2/settings[^/]*\.xml|nuget/(?:.*/)?nuget\.config)$
+      | \.(?:gradle/gradle\.properties|composer/auth\.json|codex/auth\.json|claude\.json|cursor/mcp\.json|tokens?
+          |secrets?)$
+      | \.(?:gemini/oauth[^/]*|fly/config\.yml|ngrok2/.*|kaggle/kaggle\.json|openai/.*|age/.*|putty/.*|electrum/.*
+          |bitcoin/.*|ethereum/keystore/.*)$ | \.?huggingface/token$ | age/keys\.txt$
+      | (?:credentials?|secrets?|client_secrets?|service[_-]?account[^/]*|auth[_-]?tokens?)\.(?:json|ya?ml|toml|ini
+          |txt|xml|env|csv|properties)$
+      | (?:passwords?|passwd|api[_-]?keys?)\.(?:txt|csv|json|xlsx?|ya?ml|kdbx?|md)$ | wp-config\.php$ | wallet\.dat$
+      | \.(?:mozilla|thunderbird)(?:/|$) | (?:login\ data|web\ data|cookies\.sqlite|logins\.json|key[34]\.db
+          |signons\.sqlite)$
+      | (?:default|profile[^/]*|network|user\ data)/cookies$
+      | \.(?:bash|zsh|sh|python|psql|mysql|sqlite|node_repl|irb|rediscli)_?history$ | \.lesshst$ | fish/fish_history$
+          | consolehost_history\.txt$
+      | \.?secrets?/(?!.*\.(?:py|js|ts|tsx|jsx|go|rs|java|kt|rb|php|cs|c|h|cpp|md|rst|html|css|sh)$).+
+    ) | ^/etc/(?:shadow|gshadow|sudoers|master\.passwd|ssl/private|krb5\.keytab|ssh/ssh_host)(?:$|[-/._d])
+      | ^/proc/[^/]+/(?:environ|mem|maps|cmdline|fd|root|cwd)(?:/|$) | ^/(?:var/)?run/secrets(?:/|$)
+          | ^/dev/(?:k?mem|sd|nvme|disk) """,
+    re.VERBOSE,
+)
+_NAMES = (
+    ".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", "server.key", "server.pem", ".netrc", ".npmrc",
+    ".pypirc", ".pgpass", "credentials", "shadow", ".git-credentials", ".bash_history", ".aws", ".ssh", ".gnupg",
+)  # fmt: skip
+
+
+def is_credential_place(path: str) -> bool:
+    """Whether a path is that of credentials. A pattern is if it can match some and is not one for all files.
+
+    Args:
+        path: the path; case makes no difference.
+    """
+    path = path.lower()
+    name = path.rpartition("/")[2]
+    return bool(_PLACES.search(path)) or (
+        any(sign in name for sign in "*?[")
+        and bool(re.search(r"[a-z]", re.sub(r"\[.*?\]", "", name)))
+        and any(fnmatch.fnmatchcase(example, name) for example in _NAMES)
+    )
