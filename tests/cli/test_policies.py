@@ -77,7 +77,10 @@ def test_a_person_reads_what_was_decided_and_why(judge: Cli) -> None:
     assert "no  ✘ DENIED" in ran.out
     assert "reason: log in first" in ran.out
     assert "rules: login_first" in ran.out
-    assert "3 cases: 1 allowed, 2 denied (0 could not be fully checked); 0 unreadable lines" in ran.err
+    assert (
+        "3 cases: 1 allowed, 1 only needed approval, 1 denied (0 could not be fully checked); 0 unreadable lines"
+        in ran.err
+    )
     assert "on 3 labels: accuracy 33.3%, precision 50.0%, recall 50.0% (tp 1, fp 1, fn 1, tn 0)" in ran.err
     assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
 
