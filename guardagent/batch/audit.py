@@ -11,15 +11,19 @@ against counters that begin at zero. So each event needs a time, and one process
 from __future__ import annotations
 
 import heapq
+import json
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from hashlib import sha256
 from typing import Any
 
 from guardagent._support.execution import timed_verdict
+from guardagent.batch.json_object import JsonObject, KeyType
 from guardagent.batch.records import LineReader, Trace, open_bytes, read_trace
-from guardagent.errors import InputError, error_text
+from guardagent.batch.traces import Status
+from guardagent.errors import ContentError, InputError, error_text
 from guardagent.policy.evaluation.history_index import OnDemand
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
 from guardagent.policy.language.answer_step import ANSWER
@@ -29,7 +33,17 @@ from guardagent.policy.policies import Policies
 from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
 from guardagent.session.verdicts import NO_USAGE
-from guardagent.types import ATOMS, EMPTY, Event, Verdict, Violation, freeze, quick_violation, unchecked_verdict
+from guardagent.types import (
+    ATOMS,
+    EMPTY,
+    Decision,
+    Event,
+    Verdict,
+    Violation,
+    freeze,
+    quick_violation,
+    unchecked_verdict,
+)
 
 # --- quick proof
 
@@ -150,21 +164,132 @@ _UNCHECKED = "could not be checked: "
 MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one verdict lists
 
 
-def judge_traces(policies: Policies, traces: Iterable[Trace]) -> list[Verdict]:
-    """Judges each trace as `judge_trace` does. A trace that cannot be judged is denied, with the cause in `errors`."""
-    return [timed_verdict(partial(judge_trace, policies, trace)).changed(checked_by="policy") for trace in traces]
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What an audit assumes of all traces.
+
+    Attributes:
+        ok: calls whose outcome is unknown succeeded.
+        facts: the facts of the host at every call. Those of a trace override them.
+        approved: trace -> the indices of the events that a reviewer approved; None stands for all of its events.
+    """
+
+    ok: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    approved: Mapping[str, frozenset[int | None]] = field(default_factory=dict)
+
+    def applied(self, trace: Trace) -> Trace:
+        """The trace with the assumed facts and outcomes."""
+        trace = replace(trace, facts={**self.facts, **trace.facts}) if self.facts else trace
+        return _with_outcomes(trace, "ok") if self.ok else trace
+
+    @property
+    def digest(self) -> str:
+        """A string that changes with them; empty without any."""
+        content = [
+            self.ok,
+            dict(self.facts),
+            {name: sorted(map(str, events)) for name, events in self.approved.items()},
+        ]
+        return "" if self == NO_ASSUMPTIONS else sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def judge_trace(policies: Policies, trace: Trace) -> Verdict:
+NO_ASSUMPTIONS = Assumptions()
+_APPROVED = {
+    "trace": KeyType(object, "the id of a trace"),
+    "event": KeyType(int, "the index of an event: a whole number"),
+}
+
+
+def read_approved(path: str) -> dict[str, frozenset[int | None]]:
+    """Reads the approved events: objects such as `{"trace": "c1", "event": 3}`, one in each line.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not such an object.
+    """
+    approved: dict[str, frozenset[int | None]] = {}
+    with open_bytes(path) as file:
+        for line in (line for chunk in LineReader(file).chunks() for line in chunk.lines):
+            values = JsonObject.of_line(line.text(path), path, line.number, _APPROVED).values
+            if type(values.get("trace")) not in (str, int):
+                raise ContentError("has no 'trace'; expected the id of a trace, and an 'event'", path, line.number)
+            name = str(values["trace"])
+            approved[name] = approved.get(name, frozenset()) | {values.get("event")}
+    return approved
+
+
+def judge_traces(
+    policies: Policies, traces: Iterable[Trace], assumptions: Assumptions = NO_ASSUMPTIONS
+) -> list[Verdict]:
+    """Judges each trace as `audit_trace` does. A trace that cannot be judged is denied, with the cause in `errors`."""
+    return [
+        timed_verdict(partial(audit_trace, policies, trace, assumptions)).changed(checked_by="policy")
+        for trace in traces
+    ]
+
+
+UNKNOWN_OUTCOME = "the outcome of "
+
+
+def audit_trace(policies: Policies, trace: Trace, assumptions: Assumptions = NO_ASSUMPTIONS) -> Verdict:
+    """Judges a trace as `judge_trace` does. A violation that depends on an unknown outcome is an error.
+
+    It does if the trace keeps the rule when each call with an unknown outcome succeeded, or when each failed.
+    """
+    trace = assumptions.applied(trace)
+    approved = assumptions.approved.get(str(trace.id), frozenset())
+    verdict = judge_trace(policies, trace, approved)
+    unknown = {step.event.tool for step in trace.steps if step.event.tool and step.event.status == "unknown"}
+    if not unknown or not verdict.violations or policies.current.requests:
+        return verdict
+    outcomes: tuple[Status, ...] = ("ok", "failed")
+    readings = (judge_trace(policies, _with_outcomes(trace, outcome), approved) for outcome in outcomes)
+    unsure = set(verdict.rules).difference(set(verdict.rules).intersection(*(reading.rules for reading in readings)))
+    if not unsure:
+        return verdict
+    judged = {violation.evidence["event"] for violation in verdict.violations if violation.policy in unsure} - {None}
+    earlier = unknown.difference(trace.steps[event].event.tool for event in judged)
+    return _undecided(policies.current, verdict, unsure, earlier or unknown)
+
+
+def _with_outcomes(trace: Trace, status: Status) -> Trace:
+    """The trace with a status for each call whose outcome is unknown."""
+    steps = (
+        step._replace(event=replace(step.event, status=status)) if step.event.status == "unknown" else step
+        for step in trace.steps
+    )
+    return replace(trace, steps=tuple(steps))
+
+
+def _undecided(policies: Policies, verdict: Verdict, unsure: set[str], unknown: set[str]) -> Verdict:
+    """The verdict without the violations of rules that depend on unknown outcomes, and with an error in their place."""
+    tools = {tool for rule in policies.rules if rule.id in unsure for tool in rule.mentioned_tools & unknown} or unknown
+    error = f"{UNKNOWN_OUTCOME}{', '.join(map(repr, sorted(tools)[:3]))} is unknown; set 'failed_output' in the policy"
+    error += " or '--assume ok'"
+    dropped = {violation.message for violation in verdict.violations if violation.policy in unsure}
+    counts = {rule: count for rule, count in verdict.details["violations"].items() if rule not in unsure}
+    return verdict.changed(
+        decision=Decision.HALT if Decision.HALT in map(policies.responses.get, counts) else Decision.DENY,
+        reasons=tuple(reason for reason in verdict.reasons if reason not in dropped)
+        or (f"could not be fully checked: {error}",),
+        violations=tuple(violation for violation in verdict.violations if violation.policy not in unsure),
+        errors=(*verdict.errors, error),
+        details={**verdict.details, "violations": counts},
+    )
+
+
+def judge_trace(policies: Policies, trace: Trace, approved: Collection[int | None] = ()) -> Verdict:
     """Judges a whole trace: returns the most severe decision, and every violation with its place.
 
+    A trace that breaks a blocking rule is denied, also if it breaks one that escalates: no approval would allow it.
+    A reviewer approved the events with the indices `approved`; None stands for all events.
     The evidence of a violation has the index of its event under `event`; null stands for the end of the trace.
     Counters across conversations begin at zero: `judge_together` replays traces that count together.
     `details` has the number of events, and the number of violations of each policy, including those not listed.
     """
     if quick_proof(policies.current).complies(trace):
-        return _TraceVerdict(trace).verdict()
-    summary = _TraceVerdict(trace)
+        return _TraceVerdict(trace, policies).verdict()
+    summary = _TraceVerdict(trace, policies, approved)
     judge_events(policies, trace, summary.add)
     return summary.verdict()
 
@@ -184,9 +309,9 @@ def judge_events(policies: Policies, trace: Trace, add: Callable[[int | None, Ve
     add(None, session.finish())
 
 
-def replay(session: Session, trace: Trace) -> Generator[None, None, Verdict]:
+def replay(session: Session, trace: Trace, approved: Collection[int | None] = ()) -> Generator[None, None, Verdict]:
     """Replays a trace in a new session: yields after each event, and returns the verdict on the trace."""
-    summary = _TraceVerdict(trace)
+    summary = _TraceVerdict(trace, session.policies, approved)
     for index, step in enumerate(trace.steps):
         session.replay([step], partial(summary.add_at, index))
         yield
@@ -205,8 +330,9 @@ def _event_name(event: Event) -> str:
 class _TraceVerdict:
     """Merges the verdicts of a trace. A repeated reason or error is listed once, with its first place."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, policies: Policies, approved: Collection[int | None] = ()) -> None:
         self._steps = trace.steps
+        self._responses, self._approved, self._is_blocked = policies.current.responses, approved, False
         self._worst = ALLOWED
         self._violations: list[Violation] = []
         self._counts: Counter[str] = Counter()
@@ -221,6 +347,9 @@ class _TraceVerdict:
     def add(self, event: int | None, verdict: Verdict) -> None:
         """Adds the verdict on an event, or on the end."""
         place = "at the end: " if event is None else f"events[{event}] ({_event_name(self._steps[event].event)}): "
+        if event is not None and (event in self._approved or None in self._approved):
+            verdict = self._lifted(verdict)
+        self._is_blocked = self._is_blocked or bool(verdict.errors) or Decision.DENY in self._decisions(verdict)
         if verdict.decision > self._worst.decision:
             self._worst = verdict
         if verdict.usage is not NO_USAGE:
@@ -234,8 +363,28 @@ class _TraceVerdict:
                 if string not in kept:
                     kept[string] = _with_place(string, place)
 
+    def _decisions(self, verdict: Verdict) -> list[Decision]:
+        return [self._responses.get(violation.policy, Decision.DENY) for violation in verdict.violations]
+
+    def _lifted(self, verdict: Verdict) -> Verdict:
+        """The verdict on an event that a reviewer approved: without the violations that escalate."""
+        kept = [
+            violation
+            for violation, decision in zip(verdict.violations, self._decisions(verdict), strict=True)
+            if decision is not Decision.ESCALATE
+        ]
+        lifted = {violation.message for violation in verdict.violations} - {violation.message for violation in kept}
+        rest = verdict.changed(violations=tuple(kept))
+        least = Decision.DENY if verdict.errors else Decision.ALLOW
+        return rest.changed(
+            decision=max([least, *self._decisions(rest)]),
+            reasons=tuple(reason for reason in verdict.reasons if reason not in lifted),
+        )
+
     def verdict(self) -> Verdict:
+        decision = self._worst.decision
         return self._worst.changed(
+            decision=Decision.DENY if decision is Decision.ESCALATE and self._is_blocked else decision,
             reasons=_capped(self._reasons),
             violations=tuple(self._violations),
             errors=_capped(self._errors),
@@ -274,13 +423,15 @@ class TraceJudge:
 
     Attributes:
         path: the file.
+        assumptions: what it assumes of all traces.
     """
 
     path: str
+    assumptions: Assumptions = NO_ASSUMPTIONS
     _verdicts: deque[Verdict] = field(default_factory=deque)
 
     def __call__(self, policies: Policies, trace: Trace) -> Verdict:
-        return self._verdicts.popleft() if policies.counters else judge_trace(policies, trace)
+        return self._verdicts.popleft() if policies.counters else audit_trace(policies, trace, self.assumptions)
 
     def prepare(self, policies: Policies, *, workers: int = 1, resume: bool = False) -> None:
         """Judges all traces, if the policy has counters.
@@ -293,7 +444,7 @@ class TraceJudge:
         for option, unfit in (("--workers", workers > 1), ("--resume", resume), ("-", self.path == "-")):
             if unfit:
                 raise InputError(f"{_names(policies)}, so all traces are replayed together: {_ADVICE[option]}")
-        self._verdicts = deque(judge_together(policies, list(self._traces(policies))))
+        self._verdicts = deque(judge_together(policies, list(self._traces(policies)), self.assumptions))
 
     def _traces(self, policies: Policies) -> Iterator[Trace]:
         """Yields the readable traces. The run itself reports the others."""
@@ -317,11 +468,16 @@ _ADVICE = {
 }
 
 
-def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]:
+def judge_together(
+    policies: Policies, traces: Sequence[Trace], assumptions: Assumptions = NO_ASSUMPTIONS
+) -> list[Verdict]:
     """Judges traces whose events have times, in the order of these times; returns their verdicts."""
     store, now = new_counters(policies), [0.0]
     verdicts: list[Verdict | None] = [None] * len(traces)
-    replays = [_TraceReplay(policies, trace, store, now) for trace in traces]
+    replays = [
+        _TraceReplay(policies, assumptions.applied(trace), store, now, assumptions.approved.get(str(trace.id), ()))
+        for trace in traces
+    ]
     waiting = [(replay.next_time, at) for at, replay in enumerate(replays)]
     heapq.heapify(waiting)
     while waiting:
@@ -335,7 +491,14 @@ def judge_together(policies: Policies, traces: Sequence[Trace]) -> list[Verdict]
 class _TraceReplay:
     """One trace, replayed step by step."""
 
-    def __init__(self, policies: Policies, trace: Trace, store: CounterStore | None, now: Sequence[float]) -> None:
+    def __init__(
+        self,
+        policies: Policies,
+        trace: Trace,
+        store: CounterStore | None,
+        now: Sequence[float],
+        approved: Collection[int | None],
+    ) -> None:
         session = policies.session(
             trace.state,
             trace.facts,
@@ -345,7 +508,7 @@ class _TraceReplay:
             on_difference=False,
         )
         self._times = deque(step.time or 0.0 for step in trace.steps)
-        self._steps = replay(session, trace)
+        self._steps = replay(session, trace, approved)
 
     @property
     def next_time(self) -> float:

@@ -16,13 +16,15 @@ from guardagent.batch.audit import judge_trace
 from guardagent.batch.json_object import JsonObject, KeyType
 from guardagent.batch.records import Case, Trace, read_case, read_trace
 from guardagent.errors import ContentError, name_hint
+from guardagent.policy.evaluation.history_index import AnyTool
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.lint.target import subject_of
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
-from guardagent.types import Event, Verdict
+from guardagent.types import EMPTY, Event, Verdict
 
 if TYPE_CHECKING:
     from guardagent.batch.results import Result
@@ -164,12 +166,14 @@ class PolicyCoverage:
     Attributes:
         rules: the ids of all rules.
         end_only: the rules that only the end of a conversation can violate.
+        bans: the rules that no call that they judge satisfies, such as `G !tool:wipe`: only their violation counts.
         violated, satisfied: rules with a case.
         cases: the number of cases.
     """
 
     rules: tuple[str, ...]
     end_only: frozenset[str]
+    bans: frozenset[str] = frozenset()
     violated: set[str] = field(default_factory=set)
     satisfied: set[str] = field(default_factory=set)
     cases: int = 0
@@ -180,7 +184,7 @@ class PolicyCoverage:
 
     @property
     def never_satisfied(self) -> list[str]:
-        return [rule for rule in self.rules if rule not in self.satisfied]
+        return [rule for rule in self.rules if rule not in self.satisfied and rule not in self.bans]
 
     def lines(self, policy: str) -> Iterator[str]:
         """Yields a summary line, and one for each kind of gap."""
@@ -199,7 +203,7 @@ class RuleCoverage:
 
     def add(self, content: dict[str, Any]) -> None:
         """Adds the result of `covered_rules`."""
-        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]))
+        known = PolicyCoverage(tuple(content["rules"]), frozenset(content["end_only"]), frozenset(content["bans"]))
         policy = self.policies.setdefault(content["policy"], known)
         policy.violated.update(content["violated"])
         policy.satisfied.update(content["satisfied"])
@@ -232,9 +236,20 @@ def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[
         "policy": path,
         "rules": list(policies.ids),
         "end_only": sorted(_end_only(policies)),
+        "bans": sorted(_bans(policies)),
         "violated": sorted(set(verdict["rules"])),
         "satisfied": sorted(rule for rule, result in results.items() if result == "satisfied"),
     }
+
+
+def _bans(policies: Policies) -> Iterator[str]:
+    target = subject_of(policies)
+    for rule in policies.rules:
+        steps = [monitor for monitor in rule.monitors if isinstance(monitor, PropositionalMonitor) and rule.simple]
+        calls = (SessionCall(tool, EMPTY) for tool in rule.tools - target.banned_by(rule))
+        permitted = any(all(monitor.permits(call) for monitor in steps) for call in calls)
+        if rule.tools and not permitted and not isinstance(rule.tools, AnyTool):
+            yield rule.id
 
 
 def _end_only(policies: Policies) -> Iterator[str]:

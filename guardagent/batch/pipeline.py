@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from guardagent.batch.records import Chunk, InputLine, LineReader, open_bytes
 from guardagent.batch.results import Result, ResumableLog, VerdictMetrics, result_of, row_of
 from guardagent.errors import ContentError, InputError
 from guardagent.policy.policies import Policies
-from guardagent.types import Verdict
+from guardagent.types import Decision, Verdict
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -80,7 +80,10 @@ def judge_line(job: Job, policies: Policies, line: InputLine, earlier_rows: dequ
         too_deep = ContentError("is nested too deeply; expected fewer levels", job.name, line.number)
         return Result(line.number, error=str(too_deep), resumed=resumed)
     row = earlier_rows.popleft() if earlier_rows else row_of(record.id, _verdict(job, policies, record))
-    return result_of(line.number, record, row, resumed=resumed)
+    result = result_of(line.number, record, row, resumed=resumed)
+    if result.is_escalated and Decision.DENY in map(policies.responses.get, result.rules):
+        return replace(result, is_escalated=False)  # a rule that blocks is broken, too
+    return result
 
 
 def _verdict(job: Job, policies: Policies, record: Any) -> Verdict:

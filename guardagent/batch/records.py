@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from guardagent._support import json_values
 from guardagent.batch.json_object import ARGS, FACTS, OBJECT, OBJECTS, TOOL, Instant, JsonObject, KeyType
 from guardagent.batch.traces import BOOLEAN, CALL, STEP, TraceStep, checked_step, plain_step, status_of
 from guardagent.errors import ContentError, InputError
@@ -155,6 +157,10 @@ def principal_of(value: Any) -> SessionPrincipal | None:
 
 
 def _trace(record: JsonObject, failed_output: Any, ignored: Mapping[str, bool] = EMPTY) -> Trace:
+    if "entry" in record.values and "events" not in record.values:
+        raise record.error("", "is an entry of an audit log; expected a trace: 'guardagent replay' judges logs")
+    if "trace" in record.values and "events" not in record.values:
+        raise record.error("", "is one event of a trace; expected a trace with its 'events', or a file of events alone")
     steps = tuple(_steps(record, failed_output, ignored))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 
@@ -303,6 +309,48 @@ class LineReader:
     def _advance(self, data: bytes) -> None:
         self._digest.update(data)
         self._read += len(data)
+
+
+# --- the form of a file
+
+_FIRST_LINES = 10
+
+
+def form_of(path: Path | str) -> str:
+    """Returns the form of a file by its first lines.
+
+    `jsonl` stands for lines with one event each, `log` for an audit log, and the name of a format for the traces of
+    another system. It is empty for traces, and for lines that do not tell.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    with open_bytes(path) as stream:
+        lines = (line for chunk in LineReader(stream).chunks() for line in chunk.lines)
+        return next(filter(None, map(_form, itertools.islice(lines, _FIRST_LINES))), "")
+
+
+def _form(line: InputLine) -> str:
+    try:
+        value = json_values.loads(line.data or b"")
+    except (ValueError, RecursionError):
+        return ""
+    match value[0] if isinstance(value, list) and value else value:
+        case {"events": _} | {"proposed": _}:
+            return ""
+        case {"entry": _, "kind": _}:
+            return "log"
+        case {"resourceSpans": _} | {"traceId": _, "spanId": _}:
+            return "otel"
+        case {"object": "trace" | "trace.span"}:
+            return "openai-agents"
+        case {"run_type": _} | {"runs": [{"run_type": _}, *_]}:
+            return "langsmith"
+        case {"traceId": _, "type": str()} | {"data": [{"traceId": _, "type": str()}, *_]}:
+            return "langfuse"
+        case {"trace": _}:
+            return "jsonl"
+    return ""
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ class Result:
         row: the verdict as a line of JSON.
         label, rules, unchecked: the label, the ids of the violated policies, and whether the verdict has errors.
         is_clean: the record is allowed, without a warning.
+        is_escalated: it only needs approval.
         expected_label, expected_rules: the expectation of the record, if it has one.
         resumed: an earlier run has already reported it.
     """
@@ -50,6 +51,7 @@ class Result:
     expected_label: int | None = None
     expected_rules: tuple[str, ...] | None = None
     resumed: bool = False
+    is_escalated: bool = False
 
 
 def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Result:
@@ -66,6 +68,7 @@ def result_of(line: int, record: Any, row: str, *, resumed: bool = False) -> Res
         getattr(record, "label", None),
         getattr(record, "rules", None),
         resumed,
+        verdict["decision"] == "escalate" and not verdict["errors"],
     )
 
 
@@ -127,6 +130,7 @@ class VerdictMetrics:
     Attributes:
         judged, unreadable: the number of lines with a verdict, and with an error.
         denied, unchecked: the number of verdicts with label 1, and with errors.
+        escalated: the number of verdicts that only ask for approval; they are not among the denied ones.
         violated: rule id -> the number of records that violate it.
         labels: the labels of the verdicts against the expected labels.
         rules: the same for each rule, over the records with expected rules.
@@ -139,6 +143,7 @@ class VerdictMetrics:
     violated: dict[str, int] = field(default_factory=dict)
     labels: ConfusionMatrix = field(default_factory=ConfusionMatrix)
     rules: dict[str, ConfusionMatrix] = field(default_factory=dict)
+    escalated: int = 0
 
     @classmethod
     def for_rules(cls, rules: Iterable[str]) -> Self:
@@ -149,14 +154,15 @@ class VerdictMetrics:
     @property
     def status(self) -> int:
         """The exit status of a command with many verdicts."""
-        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
+        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied or self.escalated else 0
 
     def add(self, result: Result) -> None:
         if result.error:
             self.unreadable += 1
             return
         self.judged += 1
-        self.denied += result.label
+        self.escalated += result.is_escalated
+        self.denied += result.label - result.is_escalated
         self.unchecked += result.unchecked
         for rule in result.rules:
             self.violated[rule] = self.violated.get(rule, 0) + 1
@@ -198,7 +204,7 @@ class ResultLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._is_new = path, not path.exists()
         with file_errors(path):
             self._file = FileIO(path, "a+")
         self._complete_size = 0
@@ -296,6 +302,9 @@ class ResumableLog(ResultLog):
             if error[0] is None:
                 self._refuse_change(self._done)
                 self._save()
+            if self._is_new and not self.size:  # nothing was read: another command may write here
+                self.path.unlink()
+                self._progress_path.unlink(missing_ok=True)
 
     def seek(self, reader: LineReader) -> tuple[list[str], int | None]:
         """Skips the input that is done. Returns the existing rows of the next chunk, and the end of that chunk."""

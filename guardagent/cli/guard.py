@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from guardagent.cli import options
-from guardagent.cli.options import note, print_json, report, screen, unreadable
+from guardagent.cli.options import note, print_json, report, screen, unreadable_lines
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -178,13 +178,14 @@ def _measure(examples: str, judge: RunJudge, *, as_json: bool) -> int:
     from guardagent.cli.render import show_labelled, summary
 
     metrics, console = VerdictMetrics(), screen()
-    for result in judge_runs(examples, judge):
-        metrics.add(result)
-        if result.error:
-            unreadable(result.error, as_json=as_json)
-        elif as_json:
-            print_json({**json.loads(result.row), "expected": {"label": result.expected_label}})
-        else:
-            show_labelled(result, console)
+    with unreadable_lines(as_json=as_json) as unreadable:
+        for result in judge_runs(examples, judge):
+            metrics.add(result)
+            if result.error:
+                unreadable(result.error)
+            elif as_json:
+                print_json({**json.loads(result.row), "expected": {"label": result.expected_label}})
+            else:
+                show_labelled(result, console)
     note(summary(metrics, "runs"))
     return metrics.status

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from guardagent.cli import options
-from guardagent.cli.options import note, print_json, print_result, progress_bar, screen, unreadable
+from guardagent.cli.options import note, print_json, print_result, progress_bar, screen, unreadable_lines
 from guardagent.cli.policies import TableOptions, TableRun, error_of, require_arrow
 from guardagent.errors import InputError
 
@@ -216,7 +216,7 @@ def replay(
     counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable. Tables of traces are
     replayed by an engine, each trace as a whole, whichever files its events come from.
     """
-    run = TableRun(paths, tables, out, resume)
+    run = TableRun(paths, tables, out, resume).recognized()
     if run.are_tables:
         _refuse_log_options(alias=alias, facts=facts, key_file=key_file)
         report = _replay_tables(run, policies, against, locked)
@@ -237,8 +237,9 @@ def replay(
                 key=load_key(key_file),
                 progress=progress,
             )
-    for problem in report.problems:
-        unreadable(problem, as_json=as_json)
+    with unreadable_lines(as_json=as_json) as unreadable:
+        for problem in report.problems:
+            unreadable(problem)
     if as_json:
         for row in report.table.rows.values():
             print_json(row.to_dict())

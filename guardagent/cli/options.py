@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -214,9 +216,32 @@ def print_error(kind: str, message: str, status: int, *, as_json: bool) -> None:
     note(json.dumps({"error": error}) if as_json else f"guardagent: {message}")
 
 
-def unreadable(problem: str, *, as_json: bool) -> None:
-    """Prints the error of an unreadable line; the other lines are still judged."""
-    print_error("content", problem, 2, as_json=as_json)
+_MOST_KINDS = 100  # of errors that are kept
+_ID = re.compile(r"[\w-]*\d[\w-]*")  # a number, or an id: it differs between errors that are alike
+
+
+@contextmanager
+def unreadable_lines(*, as_json: bool) -> Iterator[Callable[[str], None]]:
+    """Gives a function that prints the error of an unreadable line; the other lines are still judged.
+
+    Errors that differ only in numbers and ids are alike: the first is printed, and finally the number of the others.
+    """
+    shown: dict[str, str] = {}
+    more: Counter[str] = Counter()
+
+    def add(problem: str) -> None:
+        alike = _ID.sub("0", problem)
+        if alike in shown or len(shown) >= _MOST_KINDS:
+            more[shown.get(alike, "errors of other kinds")] += 1
+            return
+        shown[alike] = problem
+        print_error("content", problem, 2, as_json=as_json)
+
+    try:
+        yield add
+    finally:
+        for problem, count in more.items():
+            print_error("content", f"{count:,} more like this: {problem}", 2, as_json=as_json)
 
 
 def report(verdict: Verdict, *, as_json: bool, explain: bool = False) -> None:

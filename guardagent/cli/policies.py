@@ -10,8 +10,9 @@ import contextlib
 import json
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,12 +21,21 @@ import typer
 
 from guardagent._support.requirements import require
 from guardagent.cli import options
-from guardagent.cli.options import interrupt_message, note, print_json, print_line, progress_bar, screen, unreadable
+from guardagent.cli.options import (
+    interrupt_message,
+    note,
+    print_json,
+    print_line,
+    progress_bar,
+    screen,
+    unreadable_lines,
+)
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
     from guardagent.batch.arrow.judge import AuditCounts
     from guardagent.batch.arrow.work import AuditFolder, Summarized, Work
+    from guardagent.batch.audit import Assumptions
     from guardagent.batch.pipeline import Job
     from guardagent.batch.results import Result, ResumableLog, VerdictMetrics
     from guardagent.policy.lint import LintFinding
@@ -76,6 +86,27 @@ class TableRun:
         path = self.paths[0]
         return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
 
+    def recognized(self) -> TableRun:
+        """The run with the format of a file of JSON Lines whose first lines are events, or traces of another system.
+
+        Raises:
+            InputError: '--out' is a file, and such lines are judged as tables.
+        """
+        if self.are_tables or not Path(self.paths[0]).is_file():
+            return self
+        from guardagent.batch.records import form_of
+
+        form = form_of(self.paths[0])
+        if form in ("", "log"):
+            return self
+        if self.out is not None and Path(self.out).suffix in (".jsonl", ".json", ".ndjson"):
+            raise InputError(
+                f"'--out' is {self.out!r}, but the lines of {self.paths[0]} are judged as a table ('--format {form}'); "
+                "expected the name of a folder"
+            )
+        note(f"{self.paths[0]}: read with '--format {form}', as its first lines show")
+        return replace(self, options=replace(self.options, file_format=form))
+
     def refuse_options(self, **more: object) -> None:
         """Checks that no option for tables is set, nor one of some others.
 
@@ -107,18 +138,32 @@ class TableRun:
         engine = tables.engine or "local"
         options = _options_of(tables.engine_options, self.workers, engine)
         more = f"; add '--resume' to continue with the parts that are missing in {self.out}" if self.out else ""
-        with _output_folder(self.out) as folder, interrupt_message(lambda: more), progress_bar("partitions") as advance:
-            summary = run_work(
-                files,
-                work,
-                folder,
-                engine=engine,
-                options=options,
-                partitions=tables.partitions,
-                resume=self.resume,
-                advance=advance,
-            )
-            yield summary, AuditFolder(folder)
+        with (
+            _output_folder(self.out) as output,
+            interrupt_message(lambda: more),
+            progress_bar("partitions") as advance,
+        ):
+            folder = AuditFolder(output)
+            is_new, is_kept = folder.manifest() is None, False
+            try:
+                summary = run_work(
+                    files,
+                    work,
+                    output,
+                    engine=engine,
+                    options=options,
+                    partitions=tables.partitions,
+                    resume=self.resume,
+                    advance=advance,
+                )
+                is_kept = summary.traces > summary.unreadable
+                yield summary, folder
+            except BaseException:
+                is_kept = is_kept or bool(folder.part_numbers())  # for '--resume'
+                raise
+            finally:
+                if is_new and not is_kept:  # nothing was read: another command may write here
+                    folder.discard()
 
 
 def require_arrow() -> None:
@@ -156,7 +201,13 @@ def _output_folder(out: str | None) -> Iterator[str]:
 
 
 def audit_tables(
-    tables: TableRun, policies: Sequence[str], *, locked: Path | None, require_review: bool, as_json: bool
+    tables: TableRun,
+    policies: Sequence[str],
+    assumptions: Assumptions,
+    *,
+    locked: Path | None,
+    require_review: bool,
+    as_json: bool,
 ) -> int:
     """Judges the traces of tables, prints the result, and returns the exit status."""
     require_arrow()
@@ -164,7 +215,7 @@ def audit_tables(
     from guardagent.batch.arrow.policy_bundle import PolicyBundle
 
     bundle = PolicyBundle.of(policies, locked=locked, require_review=require_review)
-    with tables.run(audit_work(bundle)) as (summary, folder):
+    with tables.run(audit_work(bundle, assumptions)) as (summary, folder):
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:
         raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
@@ -179,14 +230,15 @@ def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
 
     console = screen()
     columns = ["trace", "error", "source"] if stored and not as_json else None
-    for row in folder.rows(columns):
-        if row["error"] is not None:
-            unreadable(error_of(row), as_json=as_json)
-        elif as_json:
-            print_json(_plain(row))
-        elif not stored and row["decision"] != "allow":
-            text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
-            show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
+    with unreadable_lines(as_json=as_json) as unreadable, _unknown_outcomes("traces") as unknown:
+        for row in folder.rows(columns):
+            if row["error"] is not None:
+                unreadable(error_of(row))
+            elif as_json:
+                print_json(_plain(row))
+            elif not stored and not unknown.add(row["errors"], row["rules"]) and row["decision"] != "allow":
+                text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
+                show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
 
 
 def error_of(row: Mapping[str, Any]) -> str:
@@ -217,8 +269,9 @@ def _summarize(summary: AuditCounts, rules: Sequence[str], out: str | None) -> N
     metrics.judged = summary.traces - summary.unreadable
     metrics.unreadable, metrics.denied, metrics.unchecked = summary.unreadable, summary.denied, summary.unchecked
     metrics.violated.update(summary.violated)
+    metrics.escalated = summary.escalated
     note(text_of(metrics, "traces"))
-    if out is not None:
+    if out is not None and metrics.judged:
         note(f"{summary.events:,} events; 'guardagent report {out}' tells more")
 
 
@@ -233,6 +286,14 @@ Traces = Annotated[
         help="Traces, one JSON object per line (a file, or - for standard input); or tables: several files, folders or "
         "URLs of JSON Lines or Parquet.",
     ),
+]
+Assumed = Annotated[
+    str | None,
+    typer.Option("--assume", help="ok: calls whose outcome is unknown succeeded (default: rules on them are open)."),
+]
+Approved = Annotated[
+    str | None,
+    typer.Option("--approved", help='Events that a reviewer approved: lines such as {"trace": "c1", "event": 3}.'),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="The number of parallel processes.")]
 OptionalWorkers = Annotated[
@@ -289,6 +350,9 @@ def audit(
     workers: OptionalWorkers = None,
     out: OutputFileOrFolder = None,
     resume: Resume = False,
+    assume: Assumed = None,
+    facts: options.FactsText = None,
+    approved: Approved = None,
     locked: options.Locked = None,
     require_review: options.RequireReview = False,
     as_json: options.JsonLines = False,
@@ -298,15 +362,21 @@ def audit(
     Obligations that are unmet at the end are violations. Without '--json' or '--out', shows only denials and warnings.
     Tables are judged by an engine, each trace as a whole, whichever files its events come from.
     """
-    run = TableRun(traces, tables, out, resume, workers)
+    from guardagent.batch.audit import Assumptions, TraceJudge, read_approved
+
+    if assume not in (None, "ok"):
+        raise InputError(f"'--assume' is {assume!r}; expected 'ok'")
+    given = Assumptions(assume == "ok", options.read_facts(facts), {} if approved is None else read_approved(approved))
+    run = TableRun(traces, tables, out, resume, workers).recognized()
     if run.are_tables:
-        raise typer.Exit(audit_tables(run, policies, locked=locked, require_review=require_review, as_json=as_json))
+        raise typer.Exit(
+            audit_tables(run, policies, given, locked=locked, require_review=require_review, as_json=as_json)
+        )
     run.refuse_options()
-    from guardagent.batch.audit import TraceJudge
     from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_trace
 
-    judge = TraceJudge(traces[0])
+    judge = TraceJudge(traces[0], given)
     batch = _BatchRun(
         Job(traces[0], _loader(policies, model, locked, require_review), read_trace, judge, judge.prepare),
         "traces",
@@ -315,6 +385,7 @@ def audit(
         workers or 1,
         None if out is None else Path(out),
         resume,
+        setup=given.digest,
     )
     metrics = batch.judge(batch.reporter(every=False))
     raise typer.Exit(metrics.status)
@@ -369,6 +440,7 @@ class _BatchRun:
     out: Path | None = None
     resume: bool = False
     ids: tuple[str, ...] = ()
+    setup: str = ""
 
     def judge(self, report: Callable[[Result], None]) -> VerdictMetrics:
         """Judges the remaining lines, reports each result, and prints a summary."""
@@ -384,11 +456,16 @@ class _BatchRun:
             more = f"; add '--resume' to continue after the verdicts in {self.out}" if self.out else ""
             return f" after {metrics.judged:,} {self.record_kind}{more}"
 
-        with interrupt_message(interrupted), contextlib.closing(self._results(policies, metrics, log)) as results:
+        with (
+            interrupt_message(interrupted),
+            unreadable_lines(as_json=self.as_json) as unreadable,
+            _unknown_outcomes(self.record_kind) as unknown,
+            contextlib.closing(self._results(policies, metrics, log)) as results,
+        ):
             for result in results:
                 if result.error:
-                    unreadable(result.error, as_json=self.as_json)
-                else:
+                    unreadable(result.error)
+                elif self.as_json or not (result.unchecked and unknown.add_row(result.row)):
                     report(result)
         if not metrics.judged and not metrics.unreadable:
             raise InputError(f"{self.job.name}: holds no {self.record_kind}; expected one JSON object per line")
@@ -441,9 +518,37 @@ class _BatchRun:
                 raise InputError("'--resume' needs '--out FILE', the file with the verdicts so far")
             return metrics, None
         model = f", {self.model}" if policies.requests else ""
-        setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}"
+        setup = f"guardagent {__version__}, {self.record_kind}, policies {policies.digest}{model}{self.setup}"
         log = ResumableLog(self.out, setup, metrics, resume=self.resume)
         return log.metrics, log
+
+
+class _UnknownOutcomes:
+    """Counts records of which only outcomes are unknown, by the message for them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def add(self, errors: Sequence[str] | None, rules: Sequence[str] | None) -> bool:
+        """Whether a record is one of them; if so, it is counted."""
+        from guardagent.batch.audit import UNKNOWN_OUTCOME
+
+        is_one = bool(errors) and not rules and all(error.startswith(UNKNOWN_OUTCOME) for error in errors or ())
+        self.counts.update(list(errors or ())[:1] if is_one else ())
+        return is_one
+
+    def add_row(self, row: str) -> bool:
+        verdict = json.loads(row)
+        return self.add(verdict["errors"], verdict["rules"])
+
+
+@contextlib.contextmanager
+def _unknown_outcomes(record_kind: str) -> Iterator[_UnknownOutcomes]:
+    """Finally prints each message once, with the number of records."""
+    unknown = _UnknownOutcomes()
+    yield unknown
+    for error, count in unknown.counts.items():
+        note(f"{count:,} {record_kind[:-1] if count == 1 else record_kind} could not be fully checked: {error}")
 
 
 def _loader(

@@ -187,7 +187,8 @@ def summary(metrics: VerdictMetrics, record_kind: str) -> str:
     """The counts, the metrics if there are labels, and a row for each rule."""
     name = record_kind[:-1] if metrics.judged == 1 else record_kind
     counts = (
-        f"{metrics.judged:,} {name}: {metrics.judged - metrics.denied:,} allowed, {metrics.denied:,} denied "
+        f"{metrics.judged:,} {name}: {metrics.judged - metrics.denied - metrics.escalated:,} allowed, "
+        f"{f'{metrics.escalated:,} only needed approval, ' * bool(metrics.escalated)}{metrics.denied:,} denied "
         f"({metrics.unchecked:,} could not be fully checked); {metrics.unreadable:,} unreadable lines"
     )
     metrics_lines = [_metrics_line(metrics.labels)] if metrics.labels.count else []

@@ -327,9 +327,14 @@ class Policies:
 
     def can_be_approved(self, verdict: Verdict) -> bool:
         """Whether human approval would lift every violation of an escalated call."""
+        lifted = (Decision.ESCALATE, Decision.WARN)
+        return not verdict.errors and all(self.responses.get(rule) in lifted for rule in verdict.rules)
+
+    @cached_property
+    def responses(self) -> Mapping[str, Decision]:
+        """The decision on a violation of each rule, by its id."""
         sources = [rule.source for rule in self.rules] + [source for source, _ in self.requests]
-        lifted = {source.id for source in sources if source.on_violation in (Decision.ESCALATE, Decision.WARN)}
-        return not verdict.errors and lifted.issuperset(verdict.rules)
+        return {source.id: source.on_violation for source in sources}
 
     @property
     def ids(self) -> tuple[str, ...]:

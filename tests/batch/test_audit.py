@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guardagent import InputError, Policies, Verdict, load_policies
-from guardagent.batch.audit import MAX_FINDINGS, TraceJudge, judge_together, judge_trace, judge_traces
+from guardagent.batch.audit import (
+    MAX_FINDINGS,
+    Assumptions,
+    TraceJudge,
+    audit_trace,
+    judge_together,
+    judge_trace,
+    judge_traces,
+    read_approved,
+)
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import Trace, read_case, read_trace
 from guardagent.batch.traces import TraceStep
@@ -54,7 +63,7 @@ def test_every_violation_has_its_place(policies: Policies) -> None:
         ("small_refunds", 2),
     ]
     assert verdict.violations[1].evidence["call"]["args"]["amount"] == 500
-    assert verdict.decision == "escalate"
+    assert verdict.decision == "deny", "an approval would not allow the first call"
 
 
 def test_an_obligation_pending_at_the_end_is_violated(policies: Policies) -> None:
@@ -328,3 +337,110 @@ def test_counters_of_a_case_begin_at_zero(counting: Policies) -> None:
         proposed = {"tool": "refund", "args": {"customer": "bob", "amount": amount}}
         case = read_case(json.dumps({"id": 1, "history": history, "proposed": proposed, "now": 2000}), "c", 1)
         assert judge_case(counting, case).label == label
+
+
+ORDER = """\
+version: 1
+unlisted: allow
+policies:
+- {id: first, temporal: "G(tool:pay -> O tool:look)"}
+- {id: after, temporal: "after(pay(order=o), true, receipt(order=o), true)"}
+- {id: before, temporal: "before(send(order=o), true, look(order=o), true)"}
+- {id: big, temporal: "forall(pay(amount=a), a <= 100)", on_violation: escalate}
+- {id: never, temporal: "G !tool:wipe"}
+"""
+LOOK, PAY, WIPE = call("look", order=1), call("pay", order=1, amount=5), call("wipe")
+BIG, SENT, RECEIVED = call("pay", order=1, amount=500), call("send", order=1), call("receipt", order=1)
+
+
+def unknown(*events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in event.items() if key not in ("output", "failed")} for event in events]
+
+
+@pytest.mark.parametrize(
+    ("events", "decision", "rules", "tool"),
+    [
+        ([LOOK], "allow", (), None),
+        ([LOOK, PAY, RECEIVED], "deny", (), "'look', 'receipt'"),
+        ([LOOK, SENT], "deny", (), "'look'"),
+        ([SENT], "deny", ("before",), None),
+        ([PAY, RECEIVED], "deny", ("first",), "'pay', 'receipt'"),
+        ([WIPE], "deny", ("never",), None),
+        ([LOOK, WIPE, SENT], "deny", ("never",), "'look'"),
+        ([LOOK, BIG, RECEIVED], "deny", ("big",), "'look', 'receipt'"),
+        ([call("other")], "allow", (), None),
+    ],
+)
+def test_a_violation_that_depends_on_an_unknown_outcome_is_unchecked(
+    tmp_path: Path, events: list[dict[str, Any]], decision: str, rules: tuple[str, ...], tool: str | None
+) -> None:
+    """One that is certain stays; with '--assume ok' the trace is judged as if each call had succeeded."""
+    (tmp_path / "p.yaml").write_text(ORDER)
+    policies = load_policies(tmp_path / "p.yaml")
+    read = read_trace(json.dumps(trace("t", *unknown(*events))), "t", 1)
+    verdict = audit_trace(policies, read)
+    assert (verdict.decision, verdict.rules) == (decision, rules)
+    assert len(verdict.errors) == (tool is not None)
+    assert all(f"the outcome of {tool} is unknown; set 'failed_output'" in error for error in verdict.errors)
+    assumed = audit_trace(policies, read, Assumptions(ok=True))
+    assert assumed.errors == ()
+    assert set(assumed.rules) == set(rules) | ({"after"} if PAY in events and RECEIVED not in events else set())
+    assert judge_traces(policies, [read])[0].rules == rules
+
+
+@pytest.mark.parametrize(
+    ("events", "approved", "decision", "rules"),
+    [
+        ([LOOK, BIG, RECEIVED], {}, "escalate", ("big",)),
+        ([LOOK, BIG, RECEIVED], {"t": {1}}, "allow", ()),
+        ([LOOK, BIG, RECEIVED], {"t": {None}}, "allow", ()),
+        ([LOOK, BIG, RECEIVED], {"t": {0}}, "escalate", ("big",)),
+        ([LOOK, BIG, RECEIVED], {"u": {1}}, "escalate", ("big",)),
+        ([LOOK, BIG, BIG, RECEIVED], {"t": {1}}, "escalate", ("big",)),
+        ([BIG, RECEIVED], {"t": {0}}, "deny", ("first",)),
+        ([BIG, RECEIVED], {}, "deny", ("big", "first")),
+        ([LOOK, BIG, RECEIVED, WIPE], {}, "deny", ("big", "never")),
+        ([LOOK, BIG, RECEIVED, WIPE], {"t": {3}}, "deny", ("big", "never")),
+        ([LOOK, BIG], {"t": {1}}, "deny", ("after",)),
+        ([LOOK, PAY, RECEIVED], {"t": {1}}, "allow", ()),
+    ],
+)
+def test_an_approval_lifts_what_escalates_and_nothing_else(
+    tmp_path: Path, events: list[dict[str, Any]], approved: dict[str, set[int | None]], decision: str, rules: Any
+) -> None:
+    """A broken rule that blocks denies the trace, whatever else escalates."""
+    (tmp_path / "p.yaml").write_text(ORDER)
+    policies = load_policies(tmp_path / "p.yaml")
+    read = read_trace(json.dumps(trace("t", *({**event, "failed": False} for event in events))), "t", 1)
+    assumed = Assumptions(approved={name: frozenset(some) for name, some in approved.items()})
+    verdict = audit_trace(policies, read, assumed)
+    assert (verdict.decision, verdict.rules) == (decision, rules)
+    assert bool(verdict.reasons) == (decision != "allow")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [("{", "not JSON"), ("{}", "has no 'trace'"), ('{"trace": "a", "event": "1"}', "a whole number"), ("[]", "a list")],
+)
+def test_a_line_that_approves_nothing_is_an_error(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"trace": 7, "event": 3}}\n{line}\n')
+    with pytest.raises(InputError, match=message):
+        read_approved(str(tmp_path / "a.jsonl"))
+
+
+def test_facts_approvals_and_outcomes_are_options(cli: Cli, tmp_path: Path) -> None:
+    """Traces that only needed approval are counted apart, and a cause that many share is printed once."""
+    policy = f"{ORDER}- {{id: staff, temporal: \"forall(pay(), fact(role) == 'staff')\"}}\n"
+    (tmp_path / "p.yaml").write_text(policy)
+    lines = [trace(f"t{at}", *unknown(LOOK, event, RECEIVED)) for at, event in enumerate([PAY, PAY, BIG])]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "a.jsonl").write_text('{"trace": "t2", "event": 1}')
+    for engine in ([], ["--engine", "local", "--workers", "1"]):
+        base = ["audit", tmp_path / "t.jsonl", "-p", tmp_path / "p.yaml", "--facts", '{"role": "staff"}', *engine]
+        ran = cli(*base)
+        assert (ran.status, ran.err.count("the outcome of 'look', 'receipt' is unknown")) == (3, 1)
+        assert "2 traces could not be fully checked: " in ran.err
+        ran = cli(*base, "--assume", "ok")
+        assert (ran.status, "3 traces: 2 allowed, 1 only needed approval, 0 denied" in ran.err) == (1, True)
+        assert cli(*base, "--assume", "ok", "--approved", tmp_path / "a.jsonl").status == 0
+    assert "expected 'ok'" in cli(*base, "--assume", "failed").err

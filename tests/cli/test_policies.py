@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from guardagent.batch.records import form_of
 from tests.conftest import Cli, CommandResult
 from tests.shop import LOGIN, POLICIES, call, case, trace, write_lines, write_policies
 from tests.tiers import slow_after
@@ -76,7 +77,10 @@ def test_a_person_reads_what_was_decided_and_why(judge: Cli) -> None:
     assert "no  ✘ DENIED" in ran.out
     assert "reason: log in first" in ran.out
     assert "rules: login_first" in ran.out
-    assert "3 cases: 1 allowed, 2 denied (0 could not be fully checked); 0 unreadable lines" in ran.err
+    assert (
+        "3 cases: 1 allowed, 1 only needed approval, 1 denied (0 could not be fully checked); 0 unreadable lines"
+        in ran.err
+    )
     assert "on 3 labels: accuracy 33.3%, precision 50.0%, recall 50.0% (tp 1, fp 1, fn 1, tn 0)" in ran.err
     assert "small_refunds         1   1   0   0     100.0%  100.0%" in ran.err
 
@@ -268,3 +272,91 @@ def test_a_worker_that_is_killed_ends_the_run(slow: Callable[..., subprocess.Pop
     rows = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert rows == [f"t{at}" for at in range(len(rows))]
     assert not workers[1].is_running()
+
+
+FORMS = [  # what the first lines of a file are, and the format that they are read with
+    ([{"trace": "a", "tool": "login"}, {"trace": "b", "tool": "login"}], "jsonl"),
+    (["", {"time": 1, "trace": 7, "tool": "login", "args": {}}], "jsonl"),
+    (["{", {"trace": "a", "action": "send"}], "jsonl"),
+    ([{"resourceSpans": []}], "otel"),
+    ([{"traceId": "1", "spanId": "2"}], "otel"),
+    ([{"id": "1", "run_type": "tool", "trace_id": "2"}], "langsmith"),
+    ([[{"id": "1", "run_type": "tool"}]], "langsmith"),
+    ([{"id": "1", "traceId": "2", "type": "TOOL"}], "langfuse"),
+    ([{"data": [{"traceId": "2", "type": "TOOL"}]}], "langfuse"),
+    ([{"object": "trace.span", "id": "1"}], "openai-agents"),
+    ([{"entry": 1, "kind": "verdict"}], "log"),
+    ([trace("a", LOGIN)], ""),
+    ([{"id": "a", "trace": "x", "events": []}], ""),
+    ([ALLOWED], ""),
+    ([{"id": "a"}], ""),
+    (["", "  "], ""),
+    (["{"] * 12 + [{"trace": "late"}], ""),
+]
+
+
+@pytest.mark.parametrize(("lines", "form"), FORMS)
+def test_the_first_lines_show_the_form_of_a_file(tmp_path: Path, lines: list[Any], form: str) -> None:
+    assert form_of(write_lines(tmp_path / "in.jsonl", *lines)) == form
+
+
+def test_events_in_one_file_are_judged_as_traces(judge: Cli, tmp_path: Path) -> None:
+    """Whichever of its lines an event is in; a file as '--out' is refused, since a table gets a folder."""
+    event = {"trace": "a", "tool": "refund", "args": {"amount": 5, "order": 1}, "time": 2}
+    login = {"trace": "a", "tool": "login", "args": {}, "failed": False, "time": 1}
+    ran = judge(event, login, command="audit", options=("--json",))
+    assert json.loads(ran.out)["rules"] == ["receipt"]
+    assert "read with '--format jsonl', as its first lines show" in ran.err
+    ran = judge(event, login, command="audit", options=("--out", tmp_path / "v.jsonl"))
+    assert (ran.status, (tmp_path / "v.jsonl").exists()) == (2, False)
+    assert "expected the name of a folder" in ran.err
+    assert judge(event, login, command="audit", options=("--out", tmp_path / "v")).status == 1
+
+
+BAD = {"id": 1, "events": [{"tool": 5}]}
+
+
+@pytest.mark.parametrize(
+    ("command", "lines", "shown"),
+    [
+        ("check", [{"id": f"c{at}"} for at in range(50)], 2),
+        ("check", ["{"] * 50, 2),
+        ("check", [ALLOWED, *["{", {"id": "x"}] * 20], 4),
+        ("test", [case(f"c{at}", amount=at) for at in range(50)], 2),
+        ("audit", [{**BAD, "id": at} for at in range(50)], 2),
+        ("audit", [{"entry": at, "kind": "verdict"} for at in range(50)], 2),
+        ("audit", [{"trace": f"t{at}", "tool": 5} for at in range(50)], 2),
+        ("audit", [{"traceId": f"{at}", "spanId": f"s{at}", "name": "execute_tool x"} for at in range(50)], 2),
+        ("audit", ["{", trace("a", LOGIN)], 1),
+        ("check", ["{", ALLOWED, {"id": "x"}], 2),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_errors_that_are_alike_are_counted(
+    judge: Cli, command: str, lines: list[Any], shown: int, options: tuple[str, ...]
+) -> None:
+    ran = judge(*lines, command=command, options=options)
+    errors = [line for line in ran.err.splitlines() if line.startswith(("guardagent: ", '{"error"'))]
+    assert (ran.status, len(errors)) == (2, shown), ran.err
+    assert any(" more like this: " in error for error in errors) == (len(lines) > 3)
+
+
+@pytest.mark.parametrize("command", ["check", "audit"])
+@pytest.mark.parametrize(
+    "lines", [[], ["{"], ["{", {"id": "x"}], [{"trace": "a", "tool": 5}], [{"traceId": "1", "spanId": "2"}]]
+)
+def test_a_run_that_reads_nothing_leaves_nothing(judge: Cli, tmp_path: Path, command: str, lines: list[Any]) -> None:
+    """So the right command can write there."""
+    assert judge(*lines, command=command, options=("--out", tmp_path / "out")).status == 2
+    assert sorted(path.name for path in tmp_path.glob("out*")) == []
+    (tmp_path / "out").touch() if command == "check" else None
+    ran = judge(
+        ALLOWED if command == "check" else trace("a", LOGIN), command=command, options=("--out", tmp_path / "out")
+    )
+    assert (ran.status, (tmp_path / "out").read_text().count("\n")) == (0, 1)
+
+
+def test_a_missing_file_leaves_nothing(cli: Cli, tmp_path: Path, policies: Path) -> None:
+    for command in ("check", "audit"):
+        assert cli(command, tmp_path / "none", "-p", policies, "--out", tmp_path / "out").status == 2
+    assert not (tmp_path / "out").exists()

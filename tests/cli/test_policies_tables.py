@@ -86,6 +86,7 @@ def test_options_that_do_not_fit(cli: Cli, tmp_path: Path, log: Path, options: l
 
 
 def test_options_for_tables_need_tables(cli: Cli, tmp_path: Path, log: Path) -> None:
-    result = cli("audit", log / "a.jsonl", "-p", tmp_path / "p.yaml", "--where", "day=1")
+    write_lines(log / "traces.jsonl", conversations(2, 2))
+    result = cli("audit", log / "traces.jsonl", "-p", tmp_path / "p.yaml", "--where", "day=1")
     assert result.status == 2
     assert "'--where' is for tables; expected '--engine' too" in result.err

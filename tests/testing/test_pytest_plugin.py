@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from guardagent.policy.load import load_policies
+from guardagent.testing.policy_cases import RuleCoverage, covered_rules
+from guardagent.types import Event
 from tests.tiers import slow_after
 
 POLICY = """\
@@ -170,3 +173,42 @@ def test_a_run_without_cases_loads_nothing(folder: Path) -> None:
     (folder / "test_plain.py").write_text("def test_it(): pass")
     status, text = run(folder, "--guardagent-full-coverage")
     assert (status, "rules covered" in text) == (0, False)
+
+
+NEVER = [
+    ("G !tool:wipe", True),
+    ("G !(tool:wipe || tool:drop)", True),
+    ("G !@writes", True),
+    ("forall(wipe(), false)", True),
+    ("!exists(wipe(), true)", True),
+    ("G(tool:wipe -> false)", True),
+    ("G(tool:wipe -> (O tool:login && !O tool:login))", False),
+    ('forall(put(object="toilet"), false)', False),
+    ("G(tool:pay -> O tool:login)", False),
+    ("G(tool:pay -> !Y O tool:pay)", False),
+    ("G(tool:pay -> !O tool:pay)", True),
+    ("forall(pay(n=n), n <= 100)", False),
+    ("G(tool:freeze -> G !tool:pay)", False),
+    ("F tool:login", False),
+    ("after(pay(n=n), true, receipt(), true)", False),
+    ("before(pay(n=n), true, login(), true)", False),
+]
+
+
+@pytest.mark.parametrize(("rule", "is_ban"), NEVER)
+def test_a_rule_that_no_call_satisfies_only_has_to_be_violated(tmp_path: Path, rule: str, is_ban: bool) -> None:
+    policy = {"id": "rule", "temporal": rule}
+    text = {"version": 1, "tags": {"writes": ["wipe", "drop"]}, "policies": [policy]}
+    (tmp_path / "p.yaml").write_text(json.dumps(text))
+    verdict = {"rules": ["rule"], "errors": []}
+    covered = covered_rules(load_policies(tmp_path / "p.yaml"), "p.yaml", Event("wipe"), verdict)
+    coverage = RuleCoverage()
+    coverage.add(covered)
+    assert (covered["bans"], coverage.is_full) == (["rule"] if is_ban else [], is_ban)
+
+
+def test_full_coverage_passes_with_a_ban(folder: Path) -> None:
+    (folder / "shop.yaml").write_text('version: 1\npolicies: [{id: never, temporal: "G !tool:wipe"}]\n')
+    write(folder, case("no", "wipe", 1, label=1, rules=["never"]))
+    status, out = run(folder, "--guardagent-full-coverage")
+    assert (status, "1 of 1 rules covered by 1 cases" in out) == (0, True), out

@@ -21,7 +21,14 @@ from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
 from guardagent.batch.arrow.work import Work
-from guardagent.batch.audit import ignored_tools, judge_together, judge_traces, require_times
+from guardagent.batch.audit import (
+    NO_ASSUMPTIONS,
+    Assumptions,
+    ignored_tools,
+    judge_together,
+    judge_traces,
+    require_times,
+)
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
 from guardagent.batch.replay import DifferenceTable, RuleDifferences, compare_traces
 from guardagent.batch.replay.conversation import ReplayPolicy
@@ -132,12 +139,17 @@ def _columns(row: RuleDifferences) -> dict[str, Any]:
 _EVENTS_AT_ONCE = 4_000  # in memory, apart from traces that have more
 
 
-def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) -> Iterator[pa.RecordBatch]:
+def judge(
+    batches: Iterable[pa.RecordBatch],
+    policies: Policies | PolicyBundle,
+    assumptions: Assumptions = NO_ASSUMPTIONS,
+) -> Iterator[pa.RecordBatch]:
     """Yields the verdicts on traces, in the schema `VERDICTS`: one row for each trace.
 
     Args:
         batches: rows in the schema `EVENTS`. The rows of a trace are adjacent; their order does not matter.
         policies: the rules. If they count across conversations, all traces are replayed together, in the order of time.
+        assumptions: what is assumed of all traces.
 
     Raises:
         InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
@@ -148,7 +160,7 @@ def judge(batches: Iterable[pa.RecordBatch], policies: Policies | PolicyBundle) 
     groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
     for group in groups:
         if group:
-            yield batch_of(_judged(rules, group), VERDICTS)
+            yield batch_of(_judged(rules, group, assumptions), VERDICTS)
 
 
 def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace]]:
@@ -163,12 +175,12 @@ def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace
     yield group
 
 
-def _judged(policies: Policies, group: list[AssembledTrace]) -> Iterator[dict[str, Any]]:
+def _judged(policies: Policies, group: list[AssembledTrace], assumptions: Assumptions) -> Iterator[dict[str, Any]]:
     """Yields the row of each trace."""
     if policies.counters:
         group = [_with_times(policies, assembled_trace) for assembled_trace in group]
     traces = [assembled_trace.trace for assembled_trace in group if assembled_trace.trace is not None]
-    verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces))
+    verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces, assumptions))
     for member in group:
         if member.trace is None:
             yield {"trace": member.id, "label": 1, "error": member.error, "source": member.source}
@@ -226,6 +238,7 @@ class AuditCounts:
         traces: all traces, also unreadable ones.
         events: the events of those that were read.
         denied, unchecked, unreadable: traces that break a rule, that could not be checked, that could not be read.
+        escalated: traces that only needed approval; they are not among the denied ones.
         violated: rule id -> the number of traces that break it.
     """
 
@@ -235,11 +248,12 @@ class AuditCounts:
     unchecked: int = 0
     unreadable: int = 0
     violated: Counter[str] = field(default_factory=Counter)
+    escalated: int = 0
 
     @property
     def status(self) -> int:
         """The exit status, as that of all commands with many verdicts."""
-        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied else 0
+        return 2 if self.unreadable else 3 if self.unchecked else 1 if self.denied or self.escalated else 0
 
     def __add__(self, other: AuditCounts) -> AuditCounts:
         return AuditCounts(
@@ -249,19 +263,22 @@ class AuditCounts:
             self.unchecked + other.unchecked,
             self.unreadable + other.unreadable,
             self.violated + other.violated,
+            self.escalated + other.escalated,
         )
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Self:
         """Counts the verdicts of a batch in the schema `VERDICTS`."""
         readable = batch.filter(pc.is_null(batch.column("error")))
+        escalated = pc.sum(pc.equal(readable.column("decision"), "escalate")).as_py() or 0
         return cls(
             batch.num_rows,
             pc.sum(readable.column("events")).as_py() or 0,
-            pc.sum(readable.column("label")).as_py() or 0,
+            (pc.sum(readable.column("label")).as_py() or 0) - escalated,
             pc.sum(pc.greater(pc.list_value_length(readable.column("errors")), 0)).as_py() or 0,
             batch.num_rows - readable.num_rows,
             Counter(pc.list_flatten(readable.column("rules")).to_pylist()),
+            escalated,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -272,7 +289,7 @@ class AuditCounts:
         return cls(**{**values, "violated": Counter(values["violated"])})
 
 
-def audit_work(bundle: PolicyBundle) -> Work[AuditCounts]:
+def audit_work(bundle: PolicyBundle, assumptions: Assumptions = NO_ASSUMPTIONS) -> Work[AuditCounts]:
     """Judges each trace; its results are rows in the schema `VERDICTS`."""
     policies = bundle.policies()
     about = {
@@ -280,12 +297,15 @@ def audit_work(bundle: PolicyBundle) -> Work[AuditCounts]:
         "rules": rules_for_report(policies),
     }
     counters = tuple(counter.name for counter in policies.counters)
-    results = partial(_audited, bundle)
-    return Work("audit", VERDICTS, AuditCounts, bundle.policy_digest, about, results, counters)
+    results = partial(_audited, bundle, assumptions)
+    digest = bundle.policy_digest + assumptions.digest
+    return Work("audit", VERDICTS, AuditCounts, digest, about, results, counters)
 
 
-def _audited(bundle: PolicyBundle, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
-    for batch in judge(rows, bundle):
+def _audited(
+    bundle: PolicyBundle, assumptions: Assumptions, rows: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
+    for batch in judge(rows, bundle, assumptions):
         yield batch, AuditCounts.of(batch)
 
 

@@ -28,7 +28,14 @@ from guardagent.errors import InputError
 
 
 class Summary(Protocol):
-    """Numbers about results. One without arguments is that of no results. It travels as JSON."""
+    """Numbers about results. One without arguments is that of no results. It travels as JSON.
+
+    Attributes:
+        traces, unreadable: the number of all traces, and of those that could not be read.
+    """
+
+    traces: int
+    unreadable: int
 
     def __add__(self, other: Self) -> Self: ...
 
@@ -113,6 +120,16 @@ class AuditFolder:
         with self._system() as (system, path):
             system.makedirs(path, exist_ok=True)
         self._put(MANIFEST_FILE, text.encode())
+
+    def discard(self) -> None:
+        """Removes the manifest and the parts, and then the folder if it is empty."""
+        names = [MANIFEST_FILE, *map(self.part_name, self.part_numbers())]
+        with self._system() as (system, path):
+            for name in names:
+                if system.exists(f"{path}/{name}"):
+                    system.rm_file(f"{path}/{name}")
+            with contextlib.suppress(OSError, NotImplementedError):
+                system.rmdir(path)
 
     def part_name(self, number: int) -> str:
         return f"part-{number:05}.parquet"

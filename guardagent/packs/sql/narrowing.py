@@ -385,7 +385,7 @@ def _equality(left: exp.Expr, right: exp.Expr, scope: _QueryScope, negated: bool
         query = right.find(exp.Query)
         return _existing(query, (left,), scope) if query else _value(left, right, scope)
     for first, second in ((left, right), (right, left)):
-        if isinstance(other, exp.Query):
+        if isinstance(second, exp.Query):
             return _existing(second, (first,), scope, single=True)
     ends = _end(left, scope), _end(right, scope)
     if ends[0] and ends[1]:

@@ -85,6 +85,11 @@ class PropositionalMonitor:
         letter = self.alphabet.index(call, ok=True)
         return self.automaton.violated[0] or any(self._breaks[state][letter] for state, _ in self._live())
 
+    def permits(self, call: SessionCall) -> bool:
+        """Whether a successful call can keep the rule in some conversation."""
+        letter = self.alphabet.index(call, ok=True)
+        return any(not self._breaks[state][letter] for state, _ in self._live())
+
     def start(self) -> _AutomatonMemory:
         return _AutomatonMemory(0)
 

@@ -22,8 +22,10 @@ further, and summarizes the functions of one workflow step.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
+import itertools
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -47,6 +49,7 @@ from guardagent.workflow.python_source.paths import BranchChoice, PathWalker
 from guardagent.workflow.python_source.scopes import LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.values import (
     NOTHING,
+    UNKNOWN,
     Arguments,
     Attribute,
     CallResult,
@@ -487,6 +490,7 @@ class BodyAnalysis:
     _trees: set[int] = field(default_factory=set)
     _called: set[int] = field(default_factory=set)
     _flows: dict[int, Flow | None] = field(default_factory=dict)
+    _open: list[tuple[FunctionTree, Arguments]] = field(default_factory=list)
 
     def summary(
         self, function: FunctionType | Function, readable: Function | None, returned: Values
@@ -508,16 +512,32 @@ class BodyAnalysis:
 
     def visit(self, function: Function, arguments: Arguments, point: FlowPoint = _ALWAYS) -> None:
         """Walks through one function, called at a point with some arguments."""
+        earlier = [around for tree, around in self._open if tree is function.tree]
+        if earlier:  # arguments that change with each level of a recursion would never repeat
+            arguments = _with_unknown(arguments, earlier[-1])
         key = (id(function.tree), arguments.signature, point)
         if key in self._seen:
-            return
-        if len(self._seen) > MOST_VISITS:
-            self.unknown.append("it calls too many functions to read all of them")
-            self.opaque_calls.append(Unseen(self.unknown[-1]))
             return
         is_first = not self._seen
         self._seen.add(key)
         outer, self._file = self._file, function.file
+        self._open.append((function.tree, arguments))
+        try:
+            if len(self._seen) > MOST_VISITS:
+                self._leave_unread("it calls too many functions to read all of them")
+            else:
+                self._visit(function, arguments, point, is_first=is_first)
+        except RecursionError:
+            self._leave_unread("its calls are nested too deeply to read all of them")
+        finally:
+            self._open.pop()
+            self._file = outer
+
+    def _leave_unread(self, why: str) -> None:
+        self.unknown.append(why)
+        self.opaque_calls.append(Unseen(why))
+
+    def _visit(self, function: Function, arguments: Arguments, point: FlowPoint, *, is_first: bool) -> None:
         self._trees.add(id(function.tree))
         scope = self.evaluator.body_scope(function, arguments)
         flow = self._flow(function, scope)
@@ -527,7 +547,6 @@ class BodyAnalysis:
         for tree, where in inner:
             if id(tree) not in self._trees:  # not called by name, but other code may call it
                 self.visit(Function(tree, where, file=function.file), Arguments(open=True), _CONDITIONAL)
-        self._file = outer
 
     def _ends(self, function: Function) -> Iterator[tuple[Values, bool]]:
         scope = self.evaluator.body_scope(function, Arguments(open=True))
@@ -537,11 +556,12 @@ class BodyAnalysis:
                 yield self.evaluator.value(node.value, scope), flow.returns[id(node)]
 
     def _flow(self, function: Function, scope: NameScope) -> Flow | None:
-        """Returns the paths through a function; None while they are computed."""
+        """Returns the paths through a function; None while they are computed, or if its calls are nested too deeply."""
         key = id(function.tree)
         if key not in self._flows:
             self._flows[key] = None
-            self._flows[key] = Flow(function.tree, lambda call: self._always_asks(call, scope))
+            with contextlib.suppress(RecursionError):
+                self._flows[key] = Flow(function.tree, lambda call: self._always_asks(call, scope))
         return self._flows[key]
 
     def _always_asks(self, call: ast.Call, scope: NameScope) -> bool:
@@ -686,6 +706,21 @@ class BodyAnalysis:
         self.named.append(value)
         if isinstance(value, FunctionType | MethodType) or self.names.asks_human(value):
             self.follow(value, Arguments(open=True))
+
+
+def _with_unknown(arguments: Arguments, around: Arguments) -> Arguments:
+    """Returns arguments of a recursive call: those that differ from the call around it are unknown."""
+    positional = tuple(
+        argument if earlier is not None and argument.identity == earlier.identity else UNKNOWN
+        for argument, earlier in itertools.zip_longest(
+            arguments.positional, around.positional[: len(arguments.positional)]
+        )
+    )
+    keywords = {
+        name: argument if name in around.keywords and argument.identity == around.keywords[name].identity else UNKNOWN
+        for name, argument in arguments.keywords.items()
+    }
+    return Arguments(positional, keywords, arguments.open)
 
 
 def _bound(callee: Values) -> Iterator[tuple[object, str]]:

@@ -230,3 +230,57 @@ def test_programs_with_opaque_calls_are_not_proved(program: str, tmp_path: Path)
 def test_programs_without_opaque_calls_are_proved(program: str, tmp_path: Path) -> None:
     """A body without opaque calls may do anything else."""
     assert rule_status(program, tmp_path)[0] == "proved"
+
+
+RECURSIONS = [  # the body of a tool `t`
+    # a calculator that reads a syntax tree
+    """
+    def value(node):
+        if isinstance(node, ast.Expression):
+            return value(node.body)
+        elif isinstance(node, ast.BinOp):
+            left = value(node.left)
+            right = value(node.right)
+            return OPERATORS[type(node.op)](left, right)
+        elif isinstance(node, ast.UnaryOp):
+            return OPERATORS[type(node.op)](value(node.operand))
+        return node.value
+    try:
+        return str(value(ast.parse(x, mode="eval")))
+    except Exception as error:
+        return f"error: {error}"
+""",
+    "def walk(n): return [walk(k) for k in n.children]\n    return walk(ast.parse(x))",
+    "def walk(n): return {k: walk(v) for k, v in n.items()} if isinstance(n, dict) else n\n    return walk(x)",
+    "def down(n): return up(n.left)\n    def up(n): return down(n.right)\n    return down(ast.parse(x))",
+    "def fact(n): return n * fact(n - 1) if n else 1\n    return fact(5)",
+    "def gcd(a, b): return gcd(b, a % b) if b else a\n    return gcd(len(x), 12)",
+    "def flat(l, depth=0): return [flat(i, depth=depth + 1) for i in l]\n    flat([[x]])",
+    "def again(n):\n        try: return again(n.next)\n        except ValueError: return n\n    again(x)",
+    "walk = lambda n: walk(n.left) or walk(n.right)\n    return walk(ast.parse(x))",
+    "class R:\n        def read(self, n): return self.read(n.left) + self.read(n.right)\n    R().read(ast.parse(x))",
+]
+RECURSIVE = LANGGRAPH.replace("REG =", "import ast, operator\nOPERATORS = {ast.Add: operator.add}\nREG =").replace(
+    "g = StateGraph", "@tool\ndef t(x: str) -> str:\n    't'\n    RECURSION\ng = StateGraph"
+)
+RECURSIVE = RECURSIVE.replace("BODY", "pass").replace("NODE", "ToolNode([t])")
+RUNNING = [  # functions that call themselves, and a tool on the way
+    "def walk(n): return refund.invoke(n) if n.last else walk(n.next)\n    return walk(x)",
+    "def walk(n, f): return walk(n.next, refund.invoke) or f(n)\n    return walk(x, print)",
+    "def walk(n, f=print): return f(n), [walk(k, f=refund.invoke) for k in n.nodes]\n    return walk(x)",
+    "def down(n): return up(n.left)\n    def up(n): refund.invoke(n); return down(n.right)\n    down(x)",
+    "def walk(n): run_agent(n.left); return walk(n.right)\n    return walk(x)",
+]
+DEEP = "".join(f"def f{at}(x):\n        return f{at + 1}(x)\n    " for at in range(300))
+
+
+@pytest.mark.parametrize("body", RECURSIONS)
+def test_a_function_that_calls_itself_is_followed_to_its_end(body: str, tmp_path: Path) -> None:
+    """Its arguments differ at each level; no more than one of these levels is followed."""
+    assert rule_status(RECURSIVE.replace("RECURSION", body.strip()), tmp_path)[0] == "proved"
+
+
+@pytest.mark.parametrize("body", [*RUNNING, f"{DEEP}def f300(x):\n        return refund.invoke(x)\n    return f0(x)"])
+def test_a_tool_within_a_recursion_is_not_overlooked(body: str, tmp_path: Path) -> None:
+    """The last body has calls that are nested too deeply to follow."""
+    assert "proved" not in rule_status(RECURSIVE.replace("RECURSION", body), tmp_path)

@@ -16,6 +16,7 @@ from guardagent.batch.arrow.readers import (
     answer_rows,
     argument_text,
     error_row,
+    first,
     kind,
     list_at,
     object_at,
@@ -31,9 +32,10 @@ KNOWS = {
     "trace": "`gen_ai.conversation.id` of any span of the trace, otherwise `traceId`",
     "time": "`startTimeUnixNano`",
     "tool": "`gen_ai.tool.name`",
-    "args": "`gen_ai.tool.call.arguments`, an object or JSON text",
-    "output": "`gen_ai.tool.call.result`; text that is JSON counts as its value",
-    "failed": "true if `status.code` is 2 (error) or the span has `error.type`, otherwise null",
+    "args": "`gen_ai.tool.call.arguments`, an object or JSON text; also `tool_arguments`, and events of the span",
+    "output": "`gen_ai.tool.call.result`; also `tool_response`, and events. Text that is JSON counts as its value",
+    "failed": "true if `status.code` is 2 (error) or the span has `error.type`; `gen_ai.tool.status` if it has that; "
+    "otherwise null",
 }
 UNKNOWN = (
     "spans that sampling or a full queue dropped, if no other span names them as parent",
@@ -51,7 +53,11 @@ _OTHERS = {  # of operations; any other span that names a tool is a call
 }  # fmt: skip
 _OTHER_CONVENTIONS = {"openinference.span.kind": "TOOL", "traceloop.span.kind": "tool"}
 _REMOTE_PARENT = 0x200  # a bit of `flags`
-_RECORD_CONTENT = "switch on the capture of content in the instrumentation"
+_RECORD_CONTENT = (
+    "switch on the capture of content in the instrumentation: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, "
+    "or of Pydantic AI 'InstrumentationSettings(include_content=True)'"
+)
+_FAILED = {"error": True, "success": False}  # by the status that Strands records
 
 
 def spans(document: Any) -> Iterator[TraceSpan]:
@@ -107,13 +113,43 @@ def _events(record: Mapping[str, Any]) -> Iterator[Row]:
 def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
     tool = tool_name(attributes.get(_TOOL))
     _refuse_dropped(record)
+    known = {**_recorded_by_events(record, tool), **attributes}
     return {
         "tool": tool,
-        "args": argument_text(attributes.get("gen_ai.tool.call.arguments"), tool, _RECORD_CONTENT),
-        "output": output_text(attributes.get("gen_ai.tool.call.result"), tool),
+        "args": argument_text(first(known, "gen_ai.tool.call.arguments", "tool_arguments"), tool, _RECORD_CONTENT),
+        "output": output_text(first(known, "gen_ai.tool.call.result", "tool_response"), tool),
         "time": _seconds(record, "startTimeUnixNano"),
-        "failed": True if _has_error(record, attributes) else None,
+        "failed": _has_error(record, attributes) or _FAILED.get(str(attributes.get("gen_ai.tool.status"))),
     }
+
+
+def _recorded_by_events(record: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    """Returns the arguments and the result that events of the span hold, as Strands records them."""
+    known: dict[str, Any] = {}
+    for event in list_at(record, "events"):
+        if type(event) is not dict:
+            raise InputError(f"an event of the call of {tool!r} is {kind(event)}; expected an object")
+        values = _pairs(list_at(event, "attributes"))
+        sent = _message_part(values.get("gen_ai.input.messages"), "tool_call")
+        returned = _message_part(values.get("gen_ai.output.messages"), "tool_call_response")
+        if event.get("name") == "gen_ai.tool.message":
+            known["gen_ai.tool.call.arguments"] = values.get("content")
+        elif event.get("name") == "gen_ai.choice":
+            known["gen_ai.tool.call.result"] = values.get("message")
+        if sent is not None:
+            known["gen_ai.tool.call.arguments"] = sent.get("arguments")
+        if returned is not None:
+            known["gen_ai.tool.call.result"] = returned.get("response")
+    return known
+
+
+def _message_part(messages: Any, kind_of_part: str) -> Mapping[str, Any] | None:
+    """Returns the only part of the only message, if it is of a kind."""
+    written = output_text(messages, "a message")
+    match written and json_values.loads(written):
+        case [{"parts": [{"type": str(type_of_part)} as part]}] if type_of_part == kind_of_part:
+            return dict(part)
+    return None
 
 
 def _is_call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:

@@ -211,3 +211,79 @@ def test_no_change_loses_a_call(document: Any) -> None:
 def test_the_error_of_a_wrong_trace_id() -> None:
     """A table column holds only text that UTF-8 can encode."""
     assert "expected a string of Unicode characters" in error_of("otel", call("a", "pay", traceId="\ud800"))
+
+
+def event(name: str, **values: str) -> dict[str, Any]:
+    return {"name": name, "attributes": attributes(**{key: {"stringValue": value} for key, value in values.items()})}
+
+
+DETAILS = "gen_ai.client.inference.operation.details"
+SENT = [{"role": "tool", "parts": [{"type": "tool_call", "name": "pay", "id": "1", "arguments": {"n": 5}}]}]
+RETURNED = [{"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": [{"text": "ok"}]}]}]
+
+
+@pytest.mark.parametrize(
+    ("more", "args", "output"),
+    [
+        ({"events": [event("gen_ai.tool.message", role="tool", content='{"n": 5}', id="1")]}, {"n": 5}, None),
+        (
+            {
+                "events": [
+                    event("gen_ai.tool.message", content="{}"),
+                    event("gen_ai.choice", message='[{"text": "ok"}]'),
+                ]
+            },
+            {},
+            [{"text": "ok"}],
+        ),
+        ({"events": [event(DETAILS, gen_ai__input__messages=json.dumps(SENT))]}, {"n": 5}, None),
+        (
+            {
+                "events": [
+                    event(DETAILS, gen_ai__input__messages=json.dumps(SENT)),
+                    event(DETAILS, gen_ai__output__messages=json.dumps(RETURNED)),
+                ]
+            },
+            {"n": 5},
+            [{"text": "ok"}],
+        ),
+        ({"attributes": attributes(tool_arguments={"stringValue": '{"n": 5}'})}, {"n": 5}, None),
+        (
+            {"attributes": attributes(tool_arguments={"stringValue": "{}"}, tool_response={"stringValue": "paid"})},
+            {},
+            "paid",
+        ),
+        ({"events": [event("exception"), event("gen_ai.tool.message", content='{"n": 1}')]}, {"n": 1}, None),
+    ],
+)
+def test_arguments_in_events_and_other_attributes_are_read(more: dict[str, Any], args: Any, output: Any) -> None:
+    """Strands writes events, with either version of the conventions; Pydantic AI wrote attributes of its own."""
+    (row,) = event_rows("otel", call("a", "pay", None, **more))
+    assert (json.loads(row["args"]), json.loads(row.get("output") or "null")) == (args, output)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"events": [event("gen_ai.tool.message", role="tool", id="1")]},
+        {"events": [event("gen_ai.tool.message", content="")]},
+        {"events": [event(DETAILS, gen_ai__input__messages=json.dumps([*SENT, *SENT]))]},
+        {"events": [event(DETAILS, gen_ai__input__messages=json.dumps(RETURNED))]},
+        {"events": [event("gen_ai.user.message", content='{"n": 5}')]},
+        {"events": [event("gen_ai.tool.message", content="[5]")]},
+        {"events": [5]},
+        {"events": {}},
+    ],
+)
+def test_events_without_arguments_are_an_error(more: dict[str, Any]) -> None:
+    assert error_of("otel", call("a", "pay", None, **more))
+
+
+def test_missing_arguments_name_the_switch() -> None:
+    assert "InstrumentationSettings(include_content=True)" in error_of("otel", call("a", "pay", None))
+
+
+@pytest.mark.parametrize(("status", "failed"), [("success", False), ("error", True), ("", None), ("other", None)])
+def test_the_status_of_strands_is_the_outcome(status: str, failed: bool | None) -> None:
+    value = attributes(gen_ai__tool__status={"stringValue": status})
+    assert event_rows("otel", call("a", "pay", attributes=value))[0].get("failed") is failed
