@@ -13,7 +13,7 @@ pytest.importorskip("tree_sitter_bash")
 
 from guardagent import Decision, load_policies
 from guardagent.hooks.calls import judged_arguments
-from guardagent.hooks.hook_judge import Protection
+from guardagent.hooks.protection import Protection
 from tests.hooks.payloads import POLICY
 
 FOLDER = Path(__file__).parent / "commands"

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_bash")
 
-from guardagent.hooks.hook_judge import Protection
+from guardagent.hooks.protection import Protection
 
 
 @pytest.fixture
