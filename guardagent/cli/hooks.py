@@ -177,7 +177,11 @@ def update(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = 
 
     changes = {lock: update_hooks(lock) for lock in locks_of(hosts or (), Path.cwd() if project else None)}
     rows = [{"settings": lock.settings, "policy": lock.source, "diff": lines} for lock, lines in changes.items()]
-    text = [line for lock, lines in changes.items() for line in (f"{lock.source}: in force; start a new session of the agent", *lines)]
+    text = [
+        line
+        for lock, lines in changes.items()
+        for line in (f"{lock.source}: in force; start a new session of the agent", *lines)
+    ]
     print_result({"hooks": rows}, printable("\n".join(text)), as_json=as_json)
 
 

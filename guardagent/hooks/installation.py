@@ -151,7 +151,11 @@ def update(lock: HookLock) -> list[str]:
     before = copied.read_text(encoding="utf-8").splitlines() if copied.exists() else []
     new = replace(lock, policy="", digest=load_policies(source).digest)
     new.write(state_folder())
-    return list(difflib.unified_diff(before, source.read_text(encoding="utf-8").splitlines(), "in force", "new", lineterm="", n=0))
+    return list(
+        difflib.unified_diff(
+            before, source.read_text(encoding="utf-8").splitlines(), "in force", "new", lineterm="", n=0
+        )
+    )
 
 
 def answer_once(name: str, policy: Path, text: bytes) -> HookOutput:
@@ -332,7 +336,7 @@ _SIGNS = {
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
 _CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")
 _CONSTANTS = {
-    "runaway": {"tool_calls": 1000, "total_calls": 2000, "polls": 50},
+    "runaway": {"failures": 20, "tool_calls": 1000, "total_calls": 2000, "polls": 50},
 }
 
 
