@@ -282,7 +282,7 @@ def _runs_own(command: ShellCommand) -> bool:
     """Whether a command changes hooks, or answers what they ask: `guardagent hook install`, by whatever name it has."""
     words = [word[0] if word else "" for word in command.words]
     if command.name == "alias":
-        return any(map(_OWN_COMMANDS.search, words))
+        return any("guardagent" in word for word in words)
     plain = [word for word in words if not word.startswith("-")]
     return any(
         (first == "hook" and second in _OWN) or (second == "watch" and re.search(r"(?:^|/)guardagent[^/]*$", first))

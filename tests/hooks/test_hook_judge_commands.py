@@ -13,8 +13,8 @@ pytest.importorskip("tree_sitter_bash")
 
 from guardagent import Decision, load_policies
 from guardagent.hooks.calls import judged_arguments
-from guardagent.hooks.installation import policy_text
 from guardagent.hooks.hook_state import HookLock, read_lock
+from guardagent.hooks.installation import policy_text
 from guardagent.hooks.protection import Protection
 from tests.hooks.payloads import POLICY
 

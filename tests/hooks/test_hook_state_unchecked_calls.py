@@ -209,7 +209,8 @@ def test_a_person_can_approve_what_would_change_the_guard(tmp_path: Path) -> Non
     asks.answer(asks.pending()[0].name, approves=False)
     assert daemon.before({"command": "guardagent hook enforce"}, "5") == "deny"
     assert asks.pending() == [], "a rejected call is not asked about again"
-    assert daemon.before(change, "6") == "deny", "the workspace does not hold it"
+    assert daemon.before(change, "6") == "allow"
+    assert daemon.before(change, "7") == "deny"
 
 
 def test_a_trial_warns_about_everything_that_would_be_stopped(tmp_path: Path) -> None:
@@ -231,7 +232,8 @@ def test_a_workspace_is_the_folder_of_the_session(tmp_path: Path) -> None:
     """It stays so when the agent goes elsewhere; a session that begins elsewhere has another one."""
     include = "include: [guardagent:shell, guardagent:filesystem]"
     daemon = Daemon(tmp_path, "claude-code", f"version: 1\nunlisted: allow\n{include}\n")
-    own, other = daemon.project, tmp_path / "other"
+    own, other = Path("/srv/own"), Path("/srv/other")
+    daemon.project = own
     assert daemon.before({"command": f"rm {own}/a.py"}, "1") == "allow"
     assert daemon.before({"command": f"rm {other}/a.py"}, "2") == "deny"
     daemon.project = other
