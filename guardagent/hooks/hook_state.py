@@ -332,9 +332,8 @@ def read_lock(path: Path) -> HookLock:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
     names = ("host", "settings", "policy", "digest", "project", "source")
-    is_whole = isinstance(value, Mapping) and value.get("version") == VERSION
-    days = value.get("keep_days") if is_whole else None
-    ask, mode = (value.get("ask"), value.get("mode")) if is_whole else (None, None)
+    fields: Any = value if isinstance(value, Mapping) and value.get("version") == VERSION else {}
+    days, ask, mode = fields.get("keep_days"), fields.get("ask"), fields.get("mode")
     is_whole = type(days) is int and days > 0 and ask in get_args(AskPlace) and mode in get_args(Mode)
     if not is_whole or not all(isinstance(value.get(name), str) for name in names):
         raise InputError(f"{path}: is not the lock of a hook; install the hook again")

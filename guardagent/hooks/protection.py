@@ -74,8 +74,8 @@ class Protection:
             )
         if _READING_TOOLS.fullmatch(tool):
             return None
-        texts = _strings({name: value for name, value in args.items() if name in PATHS} if tool in _EDITORS else args)
-        touched = next((touched_path for text in texts if (touched_path := self._touched(text, cwd))), None)
+        named = _strings({name: value for name, value in args.items() if name in PATHS} if tool in _EDITORS else args)
+        touched = next((touched_path for text in named if (touched_path := self._touched(text, cwd))), None)
         return None if touched is None else _REASON.format(touched)
 
     def _touched(self, text: str, cwd: str) -> str | None:
@@ -293,7 +293,7 @@ def _runs_own(command: ShellCommand) -> bool:
 def _placing(command: ShellCommand) -> tuple[list[str], list[str], bool]:
     """Returns what is copied or moved, to where, and whether that is a folder for certain."""
     into = value_after(command, "-t", "--target-directory")
-    words = [word for word in operands(command) if word not in into]
+    words = tuple(word for word in operands(command) if word not in into)
     if not into:
         words, into = words[:-1], words[-1:]
     origins, targets = ([value for word in part for value in word] for part in (words, into))
