@@ -210,8 +210,11 @@ HOOK = {
             ("gemini-cli", "Gemini CLI"),
         )
     },
-    "install": LazyCommand("hooks", "install", "Install the hooks of a coding agent, bound to a policy."),
+    "install": LazyCommand("hooks", "install", "Install the hooks of coding agents, with a copy of a policy."),
     "status": LazyCommand("hooks", "status", "Show the installed hooks, and what is wrong with them."),
+    "enforce": LazyCommand("hooks", "enforce", "End the trial of a policy."),
+    "trial": LazyCommand("hooks", "trial", "Put a policy on trial: violations only warn."),
+    "update": LazyCommand("hooks", "update", "Take the policy file into force as it is now."),
     "uninstall": LazyCommand("hooks", "uninstall", "Remove the hooks of a coding agent."),
 }
 COMMANDS: dict[str, LazyCommand | Subcommands] = {

@@ -1,4 +1,4 @@
-"""The commands of hooks of coding agents: `hook NAME`, `hook install`, `hook status`, `hook uninstall` and `watch`.
+"""The commands of hooks of coding agents: `hook NAME`, `hook install`, `status`, `enforce`, `update`, ..., and `watch`.
 
 `watch` shows the verdicts of hooks as they come, and answers calls that wait for a person.
 """
@@ -13,16 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from guardagent._terminal import printable
 from guardagent.cli.options import Json, print_json, print_line, print_result
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.hooks.hook_state import PendingAsk, PendingAsks
+    from guardagent.hooks.hook_state import Mode, PendingAsk, PendingAsks
 
 HostName = Annotated[
     str, typer.Argument(metavar="NAME", help="The coding agent: claude-code, codex, cursor or gemini-cli.")
 ]
 PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The policy file.")]
+HostNames = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help="The coding agents: claude-code, codex, cursor or gemini-cli.")
+]
+SomeHosts = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME]...", help="The coding agents; without one, all with hooks here.")
+]
+ProjectPolicy = Annotated[Path, typer.Option("-p", "--policies", help="The policy file, which is copied.")]
+Trial = Annotated[bool, typer.Option("--trial", help="At first, violations only warn; 'hook enforce' ends the trial.")]
 Project = Annotated[
     bool, typer.Option("--project/--user", help="For the project of this folder, or for all projects of this user.")
 ]
@@ -69,34 +78,44 @@ def _run(name: str, policies: Path) -> None:
 
 
 def install(
-    host: HostName,
+    hosts: HostNames,
     *,
-    policies: PolicyFile,
-    project: Project = False,
+    policies: ProjectPolicy = Path("guardagent.yaml"),
+    project: Project = True,
+    trial: Trial = False,
     keep_days: KeepDays = 30,
     ask: AskPlace = "host",
     as_json: Json = False,
 ) -> None:
-    """Install the hooks of a coding agent, bound to a policy as it is now. Other hooks stay."""
+    """Install the hooks of coding agents, with a copy of a policy as it is now. Other hooks stay.
+
+    The hooks of a project are in settings that git ignores.
+    """
     from guardagent.hooks.installation import host_named
     from guardagent.hooks.installation import install as install_hooks
 
-    lock, backup = install_hooks(host, policies, Path.cwd() if project else None, keep_days, cast("Any", ask))
-    hook_host = host_named(host)
-    if as_json:
-        described = {"settings": lock.settings, "policy": lock.policy, "digest": lock.digest}
-        print_json({**described, "backup": None if backup is None else str(backup)})
-        return
-    print_line(f"{lock.settings}: {hook_host.title} asks before each tool call, by {lock.policy}")
-    if backup is not None:
-        print_line(f"the settings before are in {backup}")
-    for caveat in hook_host.caveats:
-        print_line(f"note: {caveat}")
-    print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
+    folder = Path.cwd() if project else None
+    for host in hosts:
+        lock, backup = install_hooks(
+            host, policies, folder, keep_days, cast("Any", ask), "trial" if trial else "enforce"
+        )
+        if as_json:
+            described = {"settings": lock.settings, "policy": lock.source, "digest": lock.digest, "mode": lock.mode}
+            print_json({**described, "backup": None if backup is None else str(backup)})
+            continue
+        print_line(f"{lock.settings}: {host_named(host).title} asks before each tool call, by a copy of {lock.source}")
+        if backup is not None:
+            print_line(f"the settings before are in {backup}")
+        for caveat in host_named(host).caveats:
+            print_line(f"note: {caveat}")
+    if not as_json:
+        print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
+        if trial:
+            print_line("      'guardagent hook enforce' ends the trial, in which violations only warn")
 
 
 def status(*, as_json: Json = False) -> None:
-    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is."""
+    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is, or without hooks."""
     from guardagent.hooks.installation import host_named, installed
 
     installed_hooks = installed()
@@ -105,7 +124,10 @@ def status(*, as_json: Json = False) -> None:
             {
                 "host": installed_hook.lock.host,
                 "settings": installed_hook.lock.settings,
-                "policy": installed_hook.lock.policy,
+                "policy": installed_hook.lock.source,
+                "project": installed_hook.lock.project,
+                "mode": installed_hook.lock.mode,
+                "change": installed_hook.change,
             }
             for installed_hook in installed_hooks
         ]
@@ -114,22 +136,64 @@ def status(*, as_json: Json = False) -> None:
         all_rows = zip(rows, problems, warnings, strict=True)
         print_json({"hooks": [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]})
     elif not installed_hooks:
-        print_line("No hooks are installed. Next: guardagent hook install NAME --policies FILE")
+        print_line("No hooks are installed, so nothing guards a coding agent. Next: guardagent init")
     for installed_hook in [] if as_json else installed_hooks:
         host = host_named(installed_hook.lock.host)
-        print_line(f"{host.title}: {installed_hook.lock.settings}, by {installed_hook.lock.policy}")
+        lock = installed_hook.lock
+        print_line(f"{host.title}, in {lock.project or 'all projects'}: {_MODES[lock.mode]}")
+        print_line(f"  {lock.settings}, by a copy of {lock.source}")
+        if installed_hook.change:
+            print_line(f"  note: {installed_hook.change}")
         notes = [f"note: {caveat}" for caveat in host.caveats]
         for line in [*(installed_hook.problems or notes), *(f"warning: {line}" for line in installed_hook.warnings)]:
             print_line(f"  {line}")
-    raise typer.Exit(1 if any(installed_hook.problems for installed_hook in installed_hooks) else 0)
+    raise typer.Exit(1 if not installed_hooks or any(one.problems for one in installed_hooks) else 0)
 
 
-def uninstall(host: HostName, *, project: Project = False, as_json: Json = False) -> None:
+def enforce(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:
+    """End the trial of a policy: from now on, hooks deny and ask as its rules say, in running sessions, too."""
+    _switch("enforce", hosts, project=project, as_json=as_json)
+
+
+def trial(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:
+    """Put a policy on trial: violations only warn. Errors, and what would change the guard itself, are still denied."""
+    _switch("trial", hosts, project=project, as_json=as_json)
+
+
+def _switch(mode: Mode, hosts: list[str] | None, *, project: bool, as_json: bool) -> None:
+    from guardagent.hooks.installation import locks_of, switch
+
+    locks = locks_of(hosts or (), Path.cwd() if project else None)
+    for lock in locks:
+        switch(lock, mode)
+    lines = [f"{lock.settings}: {_MODES[mode]}" for lock in locks]
+    print_result({"mode": mode, "settings": [lock.settings for lock in locks]}, "\n".join(lines), as_json=as_json)
+
+
+def update(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:
+    """Take the policy file of installed hooks into force as it is now, and show what has changed in it."""
+    from guardagent.hooks.installation import locks_of
+    from guardagent.hooks.installation import update as update_hooks
+
+    changes = {lock: update_hooks(lock) for lock in locks_of(hosts or (), Path.cwd() if project else None)}
+    rows = [{"settings": lock.settings, "policy": lock.source, "diff": lines} for lock, lines in changes.items()]
+    text = [
+        line
+        for lock, lines in changes.items()
+        for line in (f"{lock.source}: in force; start a new session of the agent", *lines)
+    ]
+    print_result({"hooks": rows}, printable("\n".join(text)), as_json=as_json)
+
+
+def uninstall(host: HostName, *, project: Project = True, as_json: Json = False) -> None:
     """Remove the hooks of a coding agent from its settings. Other hooks stay."""
     from guardagent.hooks.installation import uninstall as uninstall_hooks
 
     count = uninstall_hooks(host, Path.cwd() if project else None)
     print_result({"removed": count}, f"removed {count} hooks" if count else "there were none", as_json=as_json)
+
+
+_MODES: dict[Mode, str] = {"enforce": "enforced", "trial": "on trial: violations only warn"}
 
 
 # --- watch
@@ -174,8 +238,6 @@ def _entries(log: Path, after: int) -> list[tuple[int, dict[str, Any]]]:
 
 def _line(fields: dict[str, Any]) -> str:
     """Returns a verdict on one line, without control characters."""
-    from guardagent._terminal import printable
-
     args = fields.get("args") or {}
     what = args.get("command") or args.get("file_path") or json.dumps(args, ensure_ascii=False, default=str)
     why = "" if fields.get("decision") == "allow" else "; ".join(map(str, fields.get("reasons") or []))
@@ -204,8 +266,6 @@ def _answer_new(asks: PendingAsks, shown: set[str]) -> None:
 
 
 def _question(ask: PendingAsk) -> str:
-    from guardagent._terminal import printable
-
     lines = [f"? {ask.host}, session {ask.session}, wants to call {ask.tool}:"]
     for name, value in ask.args.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -23,8 +23,8 @@ def init(
     """Create a starter project, or guard the project of this folder.
 
     A starter project has one toolbox function, one agent, a policy file, and runs to try. In a project, this finds its
-    coding agents and frameworks, writes a policy whose violations only warn, and shows what it would have said to the
-    last sessions. It overwrites nothing.
+    coding agents and frameworks, writes a policy, and shows what it would have said to the last sessions. The command
+    that it ends with installs the hooks, on trial at first. It overwrites nothing.
     """
     if folder is None:
         _init_project(as_json=as_json)
@@ -48,15 +48,16 @@ def _init_project(*, as_json: bool) -> None:
         }
         print_json({**names, "transcripts": setup.transcripts, "warnings": rows})
         return
-    print_line(f"{setup.policy}: written; its rules only warn")
-    for host in setup.hosts:
-        print_line(f"next: guardagent hook install {host} --policies {setup.policy.name}")
-    for framework in setup.frameworks:
-        print_line(f"next: attach the guard in {framework}; docs/hosts.md has the line")
+    print_line(f"{setup.policy}: written; commit it for your team")
     if setup.transcripts:
-        print_line(f"in the last {setup.transcripts} sessions it would have warned {len(setup.warnings)} times:")
+        print_line(f"in the last {setup.transcripts} sessions it would have objected {len(setup.warnings)} times:")
     for call, why in setup.warnings[:20]:
         print_line(f"  {call[:120]!r}: {why}")
+    for framework in setup.frameworks:
+        print_line(f"this project uses {framework}: attach the guard there; docs/hosts.md has the line")
+    if setup.hosts:
+        print_line("the next command guards this project's agents; at first, violations only warn:")
+        print_line(f"guardagent hook install --trial {' '.join(setup.hosts)}")
 
 
 def doctor(*, as_json: Json = False) -> None:

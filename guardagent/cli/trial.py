@@ -64,7 +64,7 @@ def try_(
             try:
                 status = max(status, trial.take(line.strip()))
             except InputError as error:
-                options.unreadable(str(error), as_json=as_json)
+                options.print_error("content", str(error), 2, as_json=as_json)
                 status = 2
     raise typer.Exit(0 if is_terminal else status)
 

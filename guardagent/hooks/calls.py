@@ -19,7 +19,7 @@ from guardagent.policy.policies import Policies
 
 SHELL_TOOLS = frozenset(("Bash", "Shell", "run_shell_command", "shell", "local_shell", "exec_command", "Terminal"))
 _PATCH_TOOLS = frozenset(("apply_patch", "ApplyPatch"))
-_PATHS = ("file_path", "notebook_path", "path", "dir_path", "target_file", "absolute_path")
+PATHS = ("file_path", "notebook_path", "path", "dir_path", "target_file", "absolute_path")
 _FOLDERS = ("cwd", "workdir", "dir_path", "directory", "working_directory")
 
 
@@ -48,7 +48,7 @@ def judged_arguments(tool: str, args: Mapping[str, Any], cwd: str) -> dict[str, 
             if (branch := checked_out_branch(judged_arguments["cwd"])) is not None:
                 judged_arguments["git_branch"] = branch
         return judged_arguments
-    for name in _PATHS:
+    for name in PATHS:
         if isinstance(value := judged_arguments.get(name), str) and value:
             judged_arguments[name] = real_path(value, cwd)
     return judged_arguments

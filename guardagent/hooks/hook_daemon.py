@@ -21,8 +21,9 @@ from guardagent._support.log_lines import log_as_text
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.client import BEFORE, MAX_EVENT, SOCKET, STALE, frame, unframe
 from guardagent.hooks.hook_event import HOSTS, HookHost, HookKind, HookOutput, denied
-from guardagent.hooks.hook_judge import HookJudge
-from guardagent.hooks.hook_state import delete_old_sessions, read_lock
+from guardagent.hooks.hook_judge import HookJudge, conversation_of
+from guardagent.hooks.hook_state import HookLock, SessionRetention, delete_old_sessions, read_lock
+from guardagent.server.state import open_state
 
 IDLE_SECONDS = 1800.0
 QUIET_SECONDS = 60.0
@@ -45,7 +46,8 @@ class HookDaemon:
         self, folder: Path, idle_seconds: float = IDLE_SECONDS, clock: Callable[[], float] = time.time
     ) -> None:
         self._folder, self._idle, self._clock = folder, idle_seconds, clock
-        self._judges: dict[str, tuple[int, HookHost, HookJudge]] = {}
+        self._judges: dict[str, tuple[int, HookHost, HookLock, dict[str, HookJudge]]] = {}
+        self._retention: SessionRetention | None = None
         self._lock = threading.Lock()
         self._code, self._cleaned = _code_version(), 0.0
 
@@ -60,15 +62,24 @@ class HookDaemon:
             return denied(reason) if event in BEFORE else HookOutput(stderr=reason, status=1)
 
     def _output(self, name: str, lock: str, text: bytes) -> HookOutput:
-        host, judge = self._judge(name, lock)
-        payload = _payload(text)
-        event = host.read(payload)
+        host, hook_lock, judges = self._installed(name, lock)
+        event = host.read(_payload(text))
         if event.kind is HookKind.OTHER:
             raise InputError(f"the event {event.name!r} of {host.title} is unknown")
+        with self._lock:
+            began = self._sessions().note_use(conversation_of(hook_lock, event), event.cwd)
+            workspace = hook_lock.project or began
+            if (judge := judges.get(workspace)) is None:
+                judge = judges[workspace] = HookJudge(hook_lock, host, self._folder, workspace)
         return host.write(event, host.answer_for(judge.answer(event)))
 
-    def _judge(self, name: str, lock: str) -> tuple[HookHost, HookJudge]:
-        """Returns the judge of a hook; a new one if the lock was written anew."""
+    def _sessions(self) -> SessionRetention:
+        if self._retention is None:
+            self._retention = SessionRetention(open_state(f"sqlite:{self._folder / 'asks.db'}"))
+        return self._retention
+
+    def _installed(self, name: str, lock: str) -> tuple[HookHost, HookLock, dict[str, HookJudge]]:
+        """Returns a hook, and its judges by their workspaces; none yet if the lock was written anew."""
         path = Path(lock)
         if path.parent.resolve() != self._folder.resolve():
             raise InputError(f"the lock {lock!r} is not in the state folder")
@@ -79,8 +90,8 @@ class HookDaemon:
                 hook_lock, host = read_lock(path), HOSTS.load(name).Host()
                 if hook_lock.host != name:
                     raise InputError(f"the lock is for {hook_lock.host!r}, not for {name!r}")
-                known = self._judges[lock] = (changed, host, HookJudge(hook_lock, host, self._folder))
-        return known[1], known[2]
+                known = self._judges[lock] = (changed, host, hook_lock, {})
+        return known[1:]
 
     # --- the socket
 
@@ -126,8 +137,9 @@ class HookDaemon:
         self._cleaned = time.monotonic()
         try:
             deleted = delete_old_sessions(self._folder, self._clock)
-            for _, _, judge in self._judges.values():
-                judge.forget(deleted)
+            for *_, judges in self._judges.values():
+                for judge in judges.values():
+                    judge.forget(deleted)
         except Exception as error:  # noqa: BLE001 - no hook waits for this
             _log.error("old sessions cannot be deleted: %s", error_text(error))
 

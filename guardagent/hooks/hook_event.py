@@ -102,6 +102,7 @@ class HookHost(ABC):
         events: host's name of an event -> its kind; these are installed.
         asks: whether its users can be asked about a call before it runs.
         settings_path: the file with the hooks, below the folder of a project or of the user.
+        local_settings_path: that of a project which teams do not commit; empty if the host has none.
         seconds: the host's limit for a hook, as it is installed.
         prompt_events: the events of hooks that may answer in place of the asked user.
         caveats: in which cases the host runs a tool although its hook did not answer, for `status` and `doctor`.
@@ -112,6 +113,7 @@ class HookHost(ABC):
     events: ClassVar[Mapping[str, HookKind]]
     asks: ClassVar[bool]
     settings_path: ClassVar[str]
+    local_settings_path: ClassVar[str] = ""
     seconds: ClassVar[int] = 30
     prompt_events: ClassVar[tuple[str, ...]] = ()
     caveats: ClassVar[tuple[str, ...]] = ()
@@ -138,7 +140,9 @@ class HookHost(ABC):
 
     def settings_file(self, project: Path | None) -> Path:
         """Returns the file with the hooks: of a project, or of the user."""
-        return (Path.home() if project is None else project) / self.settings_path
+        if project is None:
+            return Path.home() / self.settings_path
+        return project / (self.local_settings_path or self.settings_path)
 
     def common_fields(
         self, payload: Mapping[str, Any], *, session: str = "session_id", call_id: str = "tool_use_id"

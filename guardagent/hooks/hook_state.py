@@ -2,7 +2,7 @@
 
 - A waiting call is answered by a person in `guardagent watch`.
 - A call that the host ran although no verdict allowed it is recorded: its hook gave no answer, or was not obeyed.
-- The lock of an installed hook names the policy that judges, and the hash that it must have.
+- The lock of an installed hook names the policy in force, a copy in this folder, and the hash that it must have.
 - Sessions that were not used for long are deleted: their histories, and the questions about their calls.
 """
 
@@ -12,24 +12,28 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from guardagent._support import json_values
 from guardagent.enforcement import HostCall, Outcome, SqliteLedger
-from guardagent.errors import InputError
+from guardagent.errors import GuardError, InputError
 from guardagent.log import AuditLog
 from guardagent.log.records import verdict_record
-from guardagent.policy.load import load_policies
+from guardagent.policy.file.inclusions import policy_contents
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
+from guardagent.policy.load import compile_file, load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.state import StateStore, StoredItem, open_state
 from guardagent.session.calls import HistoryChangedError
 from guardagent.session.session import Session
-from guardagent.types import Event, Verdict, freeze, thaw
+from guardagent.types import Decision, Event, Verdict, freeze, thaw
 
 Status = Literal["pending", "approved", "rejected", "used", "expired"]
 SECONDS = 3600.0
@@ -193,9 +197,10 @@ def _observed(session: Session, event: Event) -> Verdict:
 # --- locks, and the folder of the state
 
 
-VERSION = 2
+VERSION = 3
 KEEP_DAYS = 30
 AskPlace = Literal["host", "watch"]
+Mode = Literal["enforce", "trial"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +210,13 @@ class HookLock:
     Attributes:
         host: the name of the host.
         settings: the host's file with the hook.
-        policy: the policy file.
+        policy: the copy of the policy file that is in force; empty before it is made.
         digest: the hash of the policy and all its files.
         project: the folder of the project; empty for a hook of the user.
         keep_days: for how many days after its last use a session is kept.
         ask: who is asked about a call that needs a person: the `host` asks its user, or `watch`.
+        mode: whether rules are enforced, or on trial: then their violations only warn.
+        source: the policy file that was copied.
     """
 
     host: str
@@ -219,6 +226,8 @@ class HookLock:
     project: str = ""
     keep_days: int = KEEP_DAYS
     ask: AskPlace = "host"
+    mode: Mode = "enforce"
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -226,24 +235,66 @@ class HookLock:
         return f"{self.host}-{hashlib.sha256(self.settings.encode()).hexdigest()[:12]}"
 
     def write(self, folder: Path) -> Path:
-        """Writes the lock into a state folder. Returns its file."""
+        """Writes the lock into a state folder, with the copy of its policy if there is none yet. Returns its file.
+
+        Raises:
+            InputError: the policy has changed meanwhile, or cannot be read without files beside the copy.
+        """
+        copies, lock = folder / "policies", self
+        if not self.policy:
+            copied = _copy(Path(self.source), copies / f"{self.name}-{self.digest[:12]}", self.digest)
+            lock = replace(self, policy=str(copied))
         path = folder / f"{self.name}.json"
         new = path.with_suffix(f".{secrets.token_hex(4)}")
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"version": VERSION, **asdict(self)}, file, indent=2)
+            json.dump({"version": VERSION, **asdict(lock)}, file, indent=2)
         new.replace(path)
+        for old in copies.glob(f"{self.name}-*"):
+            if not Path(lock.policy).is_relative_to(old):
+                shutil.rmtree(old, ignore_errors=True)
         return path
 
-    def load(self) -> Policies:
-        """Loads the policy.
+    def read(self) -> PolicyFile:
+        """Reads the policy in force.
 
         Raises:
             InputError: it is invalid, or has changed.
         """
-        policies = load_policies(self.policy)
-        if policies.digest != self.digest:
-            raise InputError(changed(self.policy))
-        return policies
+        try:
+            file = read_policy_file(self.policy)
+        except GuardError as error:
+            raise InputError(f"{self._changed()} ({error})") from None
+        if file.digest != self.digest:
+            raise InputError(self._changed())
+        return file
+
+    def load(self, workspace: str = "") -> Policies:
+        """Loads the policy in force; on trial, all its rules warn, and calls that no rule lists pass.
+
+        Args:
+            workspace: the folder of the session, for constants of this name that are empty.
+
+        Raises:
+            InputError: it is invalid, or has changed.
+        """
+        file = self.read()
+        constants = {
+            name: replace(constant, value=workspace)
+            if name.rpartition(".")[2] == "workspace" and constant.value == ""
+            else constant
+            for name, constant in file.constants.items()
+        }
+        file = replace(file, constants=MappingProxyType(constants))
+        if self.mode == "trial":
+            rules = tuple(replace(rule, on_violation=Decision.WARN) for rule in file.rules)
+            file = replace(file, rules=rules, unlisted="allow")
+        return compile_file(file)
+
+    def _changed(self) -> str:
+        return (
+            f"{self.policy}: is not the policy that was installed, or the packs of GuardAgent are another version; "
+            f"review {self.source}, and take it into force with 'guardagent hook update'"
+        )
 
     @classmethod
     def of(
@@ -254,6 +305,7 @@ class HookLock:
         project: Path | None,
         keep_days: int = KEEP_DAYS,
         ask: AskPlace = "host",
+        mode: Mode = "enforce",
     ) -> HookLock:
         """Returns the lock of a policy as it is now.
 
@@ -265,8 +317,8 @@ class HookLock:
         if keep_days < 1:
             raise InputError(f"sessions are kept for {keep_days} days; expected at least one")
         folder = "" if project is None else str(project.resolve())
-        lock = cls(host, str(settings), str(policy.resolve()), "", folder, keep_days, ask)
-        return replace(lock, digest=load_policies(lock.policy).digest)
+        source = str(policy.resolve())
+        return cls(host, str(settings), "", load_policies(source).digest, folder, keep_days, ask, mode, source)
 
 
 def read_lock(path: Path) -> HookLock:
@@ -279,13 +331,13 @@ def read_lock(path: Path) -> HookLock:
         value: Any = json_values.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: the lock of the hook cannot be read ({error}); install the hook again") from None
-    names = ("host", "settings", "policy", "digest", "project")
-    written = value if isinstance(value, Mapping) and value.get("version") == VERSION else {}
-    days, ask = written.get("keep_days", 0), written.get("ask", "host")
-    is_whole = type(days) is int and days > 0 and ask in get_args(AskPlace)
-    if not is_whole or not all(isinstance(written.get(name), str) for name in names):
+    names = ("host", "settings", "policy", "digest", "project", "source")
+    fields: Any = value if isinstance(value, Mapping) and value.get("version") == VERSION else {}
+    days, ask, mode = fields.get("keep_days"), fields.get("ask"), fields.get("mode")
+    is_whole = type(days) is int and days > 0 and ask in get_args(AskPlace) and mode in get_args(Mode)
+    if not is_whole or not all(isinstance(value.get(name), str) for name in names):
         raise InputError(f"{path}: is not the lock of a hook; install the hook again")
-    return HookLock(**{name: written[name] for name in names}, keep_days=days, ask=ask)
+    return HookLock(**{name: value[name] for name in names}, keep_days=days, ask=ask, mode=mode)
 
 
 def read_locks(folder: Path) -> list[HookLock]:
@@ -297,9 +349,24 @@ def read_locks(folder: Path) -> list[HookLock]:
     return [read_lock(path) for path in sorted(folder.glob("*-*.json"))]
 
 
-def changed(policy: str) -> str:
-    """Returns the message about a policy that has changed."""
-    return f"{policy}: the policy has changed since the hook was installed; review it, and install the hook again"
+def _copy(source: Path, folder: Path, digest: str) -> Path:
+    """Copies a policy and the files that it names, each below its own path, so that relative ones still lead to it."""
+    new, package = folder.with_name(f".{secrets.token_hex(8)}"), Path(__file__).parents[1]
+    within = source.relative_to(source.anchor)
+    try:
+        named = (Path(os.path.abspath(content.path)) for content in policy_contents(source))  # noqa: PTH100 - keeps links
+        for path in {source, *named}:
+            if package not in path.parents:
+                target = new / path.relative_to(path.anchor)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+        if read_policy_file(new / within).digest != digest:
+            raise InputError(f"{source}: has changed while it was copied; nothing was installed")
+        shutil.rmtree(folder, ignore_errors=True)
+        new.replace(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return folder / within
 
 
 def state_path() -> Path:
@@ -360,23 +427,31 @@ class SessionRetention:
 
     def __init__(self, state: StateStore, clock: Callable[[], float] = time.time) -> None:
         self._state, self._clock = state, clock
-        self._noted: dict[str, float] = {}
+        self._noted: dict[str, tuple[float, str]] = {}
 
-    def note_use(self, conversation: str) -> None:
-        """Notes that a session is used now, before its history changes.
+    def note_use(self, conversation: str, folder: str = "") -> str:
+        """Notes that a session is used now, before its history changes. Returns the folder in which it began.
+
+        Args:
+            conversation: its name.
+            folder: its working folder now.
 
         Raises:
             StateError: this cannot be written.
         """
         now = self._clock()
-        if now - self._noted.get(conversation, 0.0) < _NOTE_SECONDS:
-            return
-        value = {"used": now}
+        noted, known = self._noted.get(conversation, (0.0, ""))
+        if now - noted < _NOTE_SECONDS:
+            return known
+        value: dict[str, Any] = {"used": now, "folder": folder}
         while not self._state.add(_SESSION, _SESSION_TENANT, conversation, value):
             stored = self._state.get(_SESSION, _SESSION_TENANT, conversation)
-            if stored and self._state.replace(_SESSION, _SESSION_TENANT, conversation, stored.version, value):
-                break
-        self._noted[conversation] = now
+            if stored:
+                value["folder"] = stored.value.get("folder") or folder
+                if self._state.replace(_SESSION, _SESSION_TENANT, conversation, stored.version, value):
+                    break
+        self._noted[conversation] = now, str(value["folder"])
+        return str(value["folder"])
 
     def delete_old(self, ledger: SqliteLedger, keep_days: Callable[[str], int]) -> list[str]:
         """Deletes the sessions that were not used for long; no session may be in use meanwhile. Returns their names.

@@ -1,4 +1,4 @@
-"""Installs the hooks of a host in its settings, with a backup; takes them out again; and sets a project up.
+"""Installs the hooks of a host in its settings, with a backup in the state folder; takes them out; sets a project up.
 
 The setup finds the coding agents and frameworks of a project, and writes a policy on trial.
 """
@@ -6,13 +6,14 @@ The setup finds the coding agents and frameworks of a project, and writes a poli
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -29,12 +30,15 @@ from guardagent.hooks.hook_state import (
     KEEP_DAYS,
     AskPlace,
     HookLock,
+    Mode,
     delete_old_sessions,
+    read_lock,
     read_locks,
     state_folder,
     state_path,
 )
 from guardagent.packs.shell.script import require_parser
+from guardagent.policy.file.policy_file import read_policy_file
 from guardagent.policy.load import load_policies
 
 
@@ -52,9 +56,14 @@ def host_named(name: str) -> HookHost:
 
 
 def install(
-    name: str, policy: Path, project: Path | None, keep_days: int = KEEP_DAYS, ask: AskPlace = "host"
+    name: str,
+    policy: Path,
+    project: Path | None,
+    keep_days: int = KEEP_DAYS,
+    ask: AskPlace = "host",
+    mode: Mode = "enforce",
 ) -> tuple[HookLock, Path | None]:
-    """Installs the hooks of a host; those that were there are replaced.
+    """Installs the hooks of a host with a copy of a policy; those that were there are replaced.
 
     Args:
         name: the name of the host.
@@ -62,24 +71,94 @@ def install(
         project: the folder of the project; None for all projects of the user.
         keep_days: for how many days after its last use a session is kept.
         ask: as of `HookLock`.
+        mode: as of `HookLock`.
 
     Returns:
         The lock, and the backup of the settings; None if there were no settings.
 
     Raises:
-        InputError: the policy, the settings or the number of days is invalid.
+        InputError: the policy, the settings or the number of days is invalid, or the settings are committed.
     """
     require_parser()
     host = host_named(name)
     path = host.settings_file(project)
     settings = _read(path)
-    lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days, ask)
+    lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days, ask, mode)
+    if project is not None:
+        _keep_out_of_git(path, host, project)
     host.remove(settings)
     locked = lock.write(state_folder())
     host.install(settings, _commands(host, lock.host, locked))
-    backup = _backup(path)
+    backup = _backup(path, lock)
     _write(path, settings)
-    return lock, backup
+    return read_lock(locked), backup
+
+
+def _keep_out_of_git(path: Path, host: HookHost, project: Path) -> None:
+    """Has git ignore the settings in this clone: they hold a path of this machine, and a stash would take them away.
+
+    Raises:
+        InputError: they are committed.
+    """
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(project), *words], capture_output=True, text=True, check=False)  # noqa: S603, S607
+
+    if shutil.which("git") is None:
+        return
+    if git("ls-files", "--error-unmatch", "--", str(path)).returncode == 0:
+        raise InputError(
+            f"{path}: git tracks it, and the hooks would put a path of this machine into it; untrack it "
+            f"('git rm --cached'), or install the hooks of {host.title} for all your projects, with '--user'"
+        )
+    if git("check-ignore", "-q", "--", str(path)).returncode == 1:
+        exclude = project / git("rev-parse", "--git-path", "info/exclude").stdout.strip()
+        exclude.parent.mkdir(exist_ok=True)
+        with exclude.open("a", encoding="utf-8") as file:
+            file.write(f"\n**/{host.local_settings_path or host.settings_path}\n")
+
+
+def locks_of(names: Collection[str], project: Path | None) -> list[HookLock]:
+    """Returns the installed hooks of a project, or those for all projects of the user.
+
+    Args:
+        names: the hosts; all without one.
+        project: the folder of the project; None for the hooks of the user.
+
+    Raises:
+        InputError: there are none, or one is missing.
+    """
+    folder = "" if project is None else str(project.resolve())
+    wanted = [name.replace("-", "_") for name in names if host_named(name)]
+    there = [lock for lock in read_locks(state_folder()) if lock.project == folder]
+    missing = [name for name in wanted if name not in [lock.host for lock in there]]
+    if missing or not there:
+        where = "for all your projects" if project is None else f"for the project {folder}"
+        what = " of " + ", ".join(host_named(name).title for name in missing) if missing else ""
+        raise InputError(f"no hooks{what} are installed {where}; 'guardagent hook status' shows those that are")
+    return [lock for lock in there if not wanted or lock.host in wanted]
+
+
+def switch(lock: HookLock, mode: Mode) -> None:
+    """Begins or ends the trial of an installed policy, for running sessions, too."""
+    replace(lock, mode=mode).write(state_folder())
+
+
+def update(lock: HookLock) -> list[str]:
+    """Takes the policy file of a hook into force as it is now. Returns the changed lines, as a diff.
+
+    Raises:
+        InputError: the policy is invalid.
+    """
+    source, copied = Path(lock.source), Path(lock.policy)
+    before = copied.read_text(encoding="utf-8").splitlines() if copied.exists() else []
+    new = replace(lock, policy="", digest=load_policies(source).digest)
+    new.write(state_folder())
+    return list(
+        difflib.unified_diff(
+            before, source.read_text(encoding="utf-8").splitlines(), "in force", "new", lineterm="", n=0
+        )
+    )
 
 
 def answer_once(name: str, policy: Path, text: bytes) -> HookOutput:
@@ -103,10 +182,13 @@ def uninstall(name: str, project: Path | None) -> int:
     path = host.settings_file(project)
     settings = _read(path)
     count = host.remove(settings)
+    lock = HookLock(name.replace("-", "_"), str(path), "", "")
     if count:
-        _backup(path)
+        _backup(path, lock)
         _write(path, settings)
-    (state_folder() / f"{HookLock(name.replace('-', '_'), str(path), '', '').name}.json").unlink(missing_ok=True)
+    (state_folder() / f"{lock.name}.json").unlink(missing_ok=True)
+    for copied in (state_folder() / "policies").glob(f"{lock.name}-*"):
+        shutil.rmtree(copied, ignore_errors=True)
     return count
 
 
@@ -117,11 +199,13 @@ class InstalledHook:
     Attributes:
         problems: empty if it works.
         warnings: the hooks of others that may answer in place of the person that the host is to ask.
+        change: how the policy file differs from its copy in force; empty if it does not.
     """
 
     lock: HookLock
     problems: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    change: str = ""
 
 
 def installed() -> list[InstalledHook]:
@@ -131,7 +215,21 @@ def installed() -> list[InstalledHook]:
         InputError: the state folder cannot be used.
     """
     folder = state_folder() if state_path().exists() else state_path()
-    return [InstalledHook(lock, tuple(_problems(lock)), tuple(_answering(lock))) for lock in read_locks(folder)]
+    return [
+        InstalledHook(lock, tuple(_problems(lock)), tuple(_answering(lock)), _change(lock))
+        for lock in read_locks(folder)
+    ]
+
+
+def _change(lock: HookLock) -> str:
+    stays = "its copy stays in force"
+    if not Path(lock.source).exists():
+        return f"{lock.source} is not there now; {stays}"
+    try:
+        is_changed = read_policy_file(lock.source).digest != lock.digest
+    except GuardError as error:
+        return f"{error}; {stays}"
+    return f"{lock.source} has changed; {stays} until 'guardagent hook update'" if is_changed else ""
 
 
 def _answering(lock: HookLock) -> Iterator[str]:
@@ -218,10 +316,11 @@ def _write(path: Path, settings: dict[str, Any]) -> None:
     save_text(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
 
 
-def _backup(path: Path) -> Path | None:
+def _backup(path: Path, lock: HookLock) -> Path | None:
     if not path.exists():
         return None
-    backup = path.with_name(f"{path.name}.guardagent-backup")
+    backup = state_folder() / "backups" / f"{lock.name}-{path.name}"
+    backup.parent.mkdir(exist_ok=True)
     shutil.copy2(path, backup)
     return backup
 
@@ -240,9 +339,7 @@ _SIGNS = {
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
 _CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")
 _CONSTANTS = {
-    "shell": "constants: {{workspace: {folder}}}, ",
-    "filesystem": "constants: {{workspace: {folder}}}, ",
-    "runaway": "constants: {{tool_calls: 1000, total_calls: 2000, polls: 50}}, ",
+    "runaway": {"failures": 20, "tool_calls": 1000, "total_calls": 2000, "polls": 50},
 }
 
 
@@ -255,7 +352,7 @@ class ProjectSetup:
         hosts: the coding agents.
         frameworks: the agent frameworks that the project's code imports.
         transcripts: the sessions that were replayed.
-        warnings: the calls that the policy would have warned about, with the reasons.
+        warnings: the calls that the policy would have stopped, or warned about, with the reasons.
     """
 
     policy: Path
@@ -266,7 +363,7 @@ class ProjectSetup:
 
 
 def set_up(project: Path, home: Path) -> ProjectSetup:
-    """Writes a policy on trial into a project, and replays the last sessions under it.
+    """Writes a policy into a project, and replays the last sessions under it.
 
     Raises:
         InputError: there is a policy already, or nothing to guard was found.
@@ -280,7 +377,7 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
             f"{project}: no coding agent and no agent framework was found; "
             "name a folder for a starter project: guardagent init FOLDER"
         )
-    text = policy_text(project, hosts)
+    text = policy_text(hosts)
     with path.open("x", encoding="utf-8") as file:
         file.write(text)
     policies = load_policies(path)
@@ -292,15 +389,18 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
     return ProjectSetup(path, hosts, frameworks, len(transcripts), warnings)
 
 
-def policy_text(project: Path, hosts: list[str]) -> str:
-    """Returns a policy whose violations only warn."""
-    packs = _CODING if hosts else ("secrets", "runaway")
-    lines = [
-        f"  - {{pack: guardagent:{name}, {_CONSTANTS.get(name, '').format(folder=project)}on_violation: warn}}"
-        for name in packs
-    ]
-    head = ["version: 1", "unlisted: allow", "include:  # on trial: remove 'on_violation: warn' after some days"]
-    return "\n".join([*head, *lines, ""])
+def policy_text(hosts: list[str]) -> str:
+    """Returns the policy of a project, without any path of this machine.
+
+    Hooks can put a policy on trial as a whole; without them, its own violations only warn.
+    """
+    lines = []
+    for name in _CODING if hosts else ("secrets", "runaway"):
+        keys = {"pack": f"guardagent:{name}", **({"constants": _CONSTANTS[name]} if name in _CONSTANTS else {})}
+        written = json.dumps(keys if hosts else {**keys, "on_violation": "warn"}).replace('"', "")
+        lines.append(f"  - {written if written.count(':') > 2 else keys['pack']}")
+    trial = "" if hosts else "  # on trial: remove 'on_violation: warn' after some days"
+    return "\n".join(["version: 1", "unlisted: allow", f"include:{trial}", *lines, ""])
 
 
 def find_hosts(project: Path, home: Path) -> list[str]:

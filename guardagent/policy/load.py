@@ -74,7 +74,7 @@ def load_policies(
     def load() -> Policies:
         file = _read_source(path, text, data, folder)
         _require_trusted(file, path, locked, require_review)
-        policies = _compile(file, model)
+        policies = compile_file(file, model)
         policies.locked = None if locked is None else Path(locked)
         if require_review is not False and read_policy_file(file.path).digest != file.digest:
             raise InputError(f"{file.path}: changed while it was loaded; expected the files that were reviewed")
@@ -111,7 +111,12 @@ def _require_trusted(file: PolicyFile, path: object, locked: Path | str | None, 
         require_locked(Path(locked), file, review if isinstance(review, Path) else None)
 
 
-def _compile(file: PolicyFile, model: Model | str | None) -> Policies:
+def compile_file(file: PolicyFile, model: Model | str | None = None) -> Policies:
+    """Compiles a policy file that has been read, with its shadow.
+
+    Raises:
+        InputError: as for `load_policies`.
+    """
     policies = compile_policies(file, functions_of(file, toolbox_functions), request_checks(file, model=model), model)
     if file.shadow is not None:
         policies.shadow = _shadow(file.shadow)

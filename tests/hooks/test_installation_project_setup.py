@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("tree_sitter_bash")
 from guardagent import load_policies
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.hooks.hook_state import PendingAsks, state_folder
-from guardagent.hooks.installation import host_named, set_up
+from guardagent.hooks.installation import host_named, install, locks_of, policy_text, set_up
 from guardagent.server.state import open_state
 from tests.conftest import Cli
 
@@ -40,7 +41,7 @@ def _transcript(home: Path, project: Path) -> None:
     (folder / "s.jsonl").write_text(text)
 
 
-def test_a_project_gets_a_policy_on_trial_and_its_last_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
+def test_a_project_gets_a_policy_and_its_last_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
     _transcript(tmp_path, project)
     project_setup = set_up(project, tmp_path)
     assert (project_setup.hosts, project_setup.frameworks, project_setup.transcripts) == (
@@ -50,7 +51,49 @@ def test_a_project_gets_a_policy_on_trial_and_its_last_sessions_are_replayed(pro
     )
     assert [call for call, _ in project_setup.warnings] == ["rm -rf ~"]
     session = load_policies(project_setup.policy).session()
-    assert session.check("Bash", {"command": "rm -rf ~"}, reserve=False).decision == "warn"
+    assert session.check("Bash", {"command": "rm -rf ~"}, reserve=False).decision == "deny"
+    assert str(tmp_path) not in project_setup.policy.read_text(), "it holds no path of this machine"
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "tracked", "is_installed"),
+    [
+        ("claude-code", ".claude/settings.local.json", ".claude/settings.json", True),
+        ("cursor", ".cursor/hooks.json", "", True),
+        ("gemini-cli", ".gemini/settings.json", "", True),
+        ("codex", ".codex/hooks.json", ".codex/hooks.json", False),
+        ("claude-code", ".claude/settings.local.json", ".claude/settings.local.json", False),
+    ],
+)
+def test_hooks_of_a_project_are_in_settings_that_git_ignores(
+    host: str, settings: str, tracked: str, is_installed: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings that git tracks are left alone; the backup is elsewhere."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(project.parent / "state"))
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)  # noqa: S607
+    (project / settings).parent.mkdir(exist_ok=True)
+    (project / settings).write_text("{}")
+    if tracked:
+        (project / tracked).write_text("{}")
+        subprocess.run(["git", "add", "-f", tracked], cwd=project, check=True)  # noqa: S607
+    (project / "guardagent.yaml").write_text(policy_text([host]))
+    if not is_installed:
+        with pytest.raises(InputError, match="git tracks it"):
+            install(host, project / "guardagent.yaml", project)
+        assert (project / settings).read_text() == "{}"
+        return
+    _, backup = install(host, project / "guardagent.yaml", project)
+    assert backup is not None
+    assert not backup.is_relative_to(project)
+    listed = subprocess.run(
+        ["git", "ls-files", "-o", "--exclude-standard"],  # noqa: S607
+        cwd=project, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert listed.stdout.split() == ["app.py", "guardagent.yaml"]
+    [lock] = locks_of((), project)
+    assert (lock.source, lock.mode) == (str(project / "guardagent.yaml"), "enforce")
+    with pytest.raises(InputError, match="no hooks are installed for all your projects"):
+        locks_of((), None)
 
 
 def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:

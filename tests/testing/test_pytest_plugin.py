@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from guardagent.batch.cases import RuleCoverage, covered_rules
 from guardagent.policy.load import load_policies
-from guardagent.testing.policy_cases import RuleCoverage, covered_rules
 from guardagent.types import Event
 from tests.tiers import slow_after
 

@@ -19,6 +19,7 @@ class Host(HookHost):
     documentation: ClassVar[str] = "the hooks reference of November 2026, Claude Code 2.1.317"
     asks: ClassVar[bool] = True
     settings_path: ClassVar[str] = ".claude/settings.json"
+    local_settings_path: ClassVar[str] = ".claude/settings.local.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
         "PostToolUse": HookKind.AFTER,
@@ -66,8 +67,8 @@ class Host(HookHost):
         return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
 
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
-        local = () if project is None else (project / ".claude" / "settings.local.json",)
-        return (*super().agent_files(project), *local, Path.home() / ".claude.json")
+        shared = () if project is None else (project / self.settings_path,)
+        return (*super().agent_files(project), *shared, Path.home() / ".claude.json")
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         add_hooks(settings, commands, timeout=self.seconds, onFailure="block")

@@ -20,6 +20,7 @@ class Host(ClaudeCodeHost):
     asks: ClassVar[bool] = False
     prompt_events: ClassVar[tuple[str, ...]] = ()
     settings_path: ClassVar[str] = ".codex/hooks.json"
+    local_settings_path: ClassVar[str] = ""
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
         "PostToolUse": HookKind.AFTER,

@@ -69,7 +69,7 @@ _AFTER_OPTION = {
 
 
 def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
-    for path in paths_of((*_targets(command), *_outputs(command), *_made(command)), command, workspace):
+    for path in paths_of(_written(command), command, workspace):
         yield from changed(path)
     for path in paths_of(_emptied(command), command, workspace):
         if path is not None and zone(path) == "inside" and not _MAY_BE_EMPTY.search(path):
@@ -82,6 +82,18 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "outside"
     if command.name == "git" and _changes_settings(plain_words(command)):
         yield "outside"
+
+
+def changed_words(command: ShellCommand) -> Iterator[Word]:
+    """The files that a command is known to write or delete, as it names them; redirections are not among them."""
+    yield from _written(command)
+    yield from _deleted(command)
+
+
+def _written(command: ShellCommand) -> Iterator[Word]:
+    yield from _targets(command)
+    yield from _outputs(command)
+    yield from _made(command)
 
 
 _MAY_BE_EMPTY = re.compile(
@@ -231,23 +243,23 @@ def _deleted(command: ShellCommand) -> tuple[Word, ...]:
 
 def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
     """A search that is narrowed by a name deletes files; another one deletes its whole folders, as `rm -r` does."""
-    is_narrowed = _is_narrowed(plain_words(command))
-    for path in paths_of(_roots(command) or ((".",),), command, workspace):
+    has_name = is_narrowed(plain_words(command))
+    for path in paths_of(find_roots(command) or ((".",),), command, workspace):
         if path is None:
             yield "delete"
-        elif not is_narrowed:
+        elif not has_name:
             yield from deleted(path)
         elif zone(path) not in ("inside", "temporary"):
             yield "delete"
 
 
-def _roots(command: ShellCommand) -> tuple[Word, ...]:
+def find_roots(command: ShellCommand) -> tuple[Word, ...]:
     """The folders in which `find` begins: all words before its first test."""
     rest = dropwhile(lambda word: bool(word) and re.fullmatch(r"-(?:[HLP]|O\d+)", word[0]), command.words[1:])
     return tuple(takewhile(lambda word: not word or not word[0].startswith(("-", "(", "!", "\\")), rest))
 
 
-def _is_narrowed(words: list[str]) -> bool:
+def is_narrowed(words: list[str]) -> bool:
     """Whether a search finds only some names: each of its alternatives asks for one, and no group is excluded."""
     excludes_group = any(pair in _EXCLUDED_GROUPS for pair in pairwise(words))
     alternatives = [list(group) for is_or, group in groupby(words, _ALTERNATIVES.__contains__) if not is_or]

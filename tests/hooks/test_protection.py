@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_bash")
 
-from guardagent.hooks.hook_judge import Protection
+from guardagent.hooks.protection import Protection
 
 
 @pytest.fixture
@@ -106,3 +106,77 @@ def test_other_tools(tool: str, args: dict[str, Any], is_denied: bool, home: Pat
 
     problem = protection.problem(tool, {name: placed(argument) for name, argument in args.items()}, str(home / "work"))
     assert (problem is not None) == is_denied
+
+
+@pytest.fixture
+def project(home: Path) -> Path:
+    """A project with the settings of its hooks, its policy file, and another folder that has both, too."""
+    for folder in (home / "work", home / "evil"):
+        (folder / ".claude").mkdir(parents=True)
+        (folder / ".claude" / "settings.local.json").write_text("{}")
+        (folder / "guardagent.yaml").write_text("version: 1\n")
+    (home / "plain").mkdir()
+    return home / "work"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_stopped"),
+    [
+        ("find . -name '*.pyc' -delete", False),
+        ("find . -type f -exec wc -l {} +", False),
+        ("find . -name '*.py' -o -name '*.pyi'", False),
+        ("find . -path './node_modules/*' -delete", False),
+        ("rsync -a ./ /tmp/x", False),
+        ("rsync -a H/plain/ ./", False),
+        ("cp guardagent.yaml /tmp/", False),
+        ("cp -r H/plain/. .", False),
+        ("mv H/plain .", False),
+        ("git add guardagent.yaml .claude", False),
+        ("git commit -m 'Write hook install and work/guardagent.yaml'", False),
+        ("git stash -u", False),
+        ("yamllint guardagent.yaml", False),
+        ("grep -rn 'guardagent hook install' docs", False),
+        ("chmod -R u+w .", False),
+        ("python -c \"open('guardagent.yaml').read()\"", False),
+        ("find . -name '*.json' -delete", True),
+        ("find . -iname 'SETTINGS*' -delete", True),
+        ("find . ! -name '*.py' -delete", True),
+        ("find . -path './.claude/*' -delete", True),
+        ("find . -type f -exec rm {} +", True),
+        ("rsync -a H/evil/ ./", True),
+        ("rsync -a --delete H/plain/ ./", True),
+        ("rsync -a --remove-source-files ./ /tmp/x", True),
+        ("cp H/evil/guardagent.yaml .", True),
+        ("cp -r H/evil/. .", True),
+        ("cp -r H/evil/.claude .", True),
+        ("mv guardagent.yaml /tmp/", True),
+        ("mv -t . H/evil/.claude", True),
+        ("git stash --all", True),
+        ("git clean -fdx", True),
+        ("chmod -R 000 .", True),
+        ("echo x >> guardagent.yaml", True),
+        ("sed -i s/a/b/ guardagent.yaml", True),
+        ("python -c \"open('guardagent.yaml', 'w')\"", True),
+        ("guardagent hook trial", True),
+        ("alias g='guardagent hook'; g enforce", True),
+        ("uv run guardagent watch", True),
+    ],
+)
+def test_a_project_with_its_own_hooks(command: str, is_stopped: bool, home: Path, project: Path) -> None:
+    guarded = Protection([str(project / ".claude" / "settings.local.json")], sources=[str(project / "guardagent.yaml")])
+    problem = guarded.problem("Bash", {"command": command.replace("H/", f"{home}/")}, str(project))
+    assert (problem is not None) == is_stopped, problem
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "is_stopped"),
+    [
+        ("Write", {"file_path": "README.md", "content": "see .claude/settings.local.json"}, False),
+        ("Task", {"prompt": "explain work/guardagent.yaml and .claude/settings.local.json"}, False),
+        ("Write", {"file_path": "guardagent.yaml", "content": "x"}, True),
+        ("Edit", {"file_path": ".claude/settings.local.json"}, True),
+    ],
+)
+def test_contents_may_name_it(tool: str, args: dict[str, Any], is_stopped: bool, project: Path) -> None:
+    guarded = Protection([str(project / ".claude" / "settings.local.json")], sources=[str(project / "guardagent.yaml")])
+    assert (guarded.problem(tool, args, str(project)) is not None) == is_stopped
