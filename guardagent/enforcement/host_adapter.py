@@ -450,7 +450,12 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         self._note = edit_note(proposed, call.args)
 
     def _with_note(self, steps: Procedure[Any]) -> Procedure[Any]:
-        output = yield from steps
+        try:
+            output = yield from steps
+        except Exception as error:
+            if error.args == (str(error),):  # a host shows its text to the model
+                error.args = (f"{error}\n{self._note}",)
+            raise
         return output if isinstance(output, self.pausing) or self.target is not None else self.tell(output, self._note)
 
     # --- its parts

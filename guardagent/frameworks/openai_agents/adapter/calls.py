@@ -222,7 +222,9 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
         return Outcome(server.shown(output), failed=failed, other_outputs=server.parts)
 
     def tell(self, output: Any, line: str) -> Any:
-        if self._tool.output_json_schema is not None or isinstance(output, DenialText):
+        caller = getattr(self._context.tool_call, "caller", None)
+        program = getattr(caller, "type", None) == "program"  # which reads the output by the tool's schema
+        if (program and self._tool.output_json_schema is not None) or isinstance(output, DenialText):
             return output
         parts = output if isinstance(output, list) else [output]
         if parts and all(isinstance(part, _PARTS) for part in parts):
