@@ -447,7 +447,7 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     def note_edit(self, proposed: HostCall, call: HostCall) -> None:
         """Notes what ran, for the model, if it is not what the model has proposed."""
-        self._note = edit_note(proposed, call.args)
+        self._note = edit_note(proposed, call.args) or self._note  # a host may propose the edited call itself
 
     def _with_note(self, steps: Procedure[Any]) -> Procedure[Any]:
         try:

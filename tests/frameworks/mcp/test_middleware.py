@@ -412,7 +412,7 @@ def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid:
         ("record", 60, '"amount": 60'),
         ("nothing", 60, ""),
         ("blocks", 60, "paid 60"),
-        ("fails", 60, "no such order"),
+        ("fails", 60, "refund"),
         ("text", 500, None),
         ("record", 500, None),
         ("nothing", 500, None),
@@ -443,8 +443,8 @@ def test_the_model_reads_what_ran_in_place_of_its_call(
         raise ToolError("no such order")
 
     async def elicited(context: Any, params: Any) -> ElicitResult:
-        arguments = json.dumps({"amount": edited})
-        return ElicitResult(action="accept", content={"decision": "edit", "arguments": arguments})
+        edit = {"decision": "edit", "arguments": json.dumps({"amount": edited})}
+        return ElicitResult(action="accept", content={"decision": "approve"} if edited == 500 else edit)
 
     server = serve(guard_of(tmp_path, APPROVED), {"refund": locals()[tool]})
     ((error, read),) = replies(server, mode, ("refund", {"amount": 500}), elicitation_callback=elicited)
