@@ -447,10 +447,15 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
 
     def note_edit(self, proposed: HostCall, call: HostCall) -> None:
         """Notes what ran, for the model, if it is not what the model has proposed."""
-        self._note = edit_note(proposed, call.args)
+        self._note = edit_note(proposed, call.args) or self._note  # a host may propose the edited call itself
 
     def _with_note(self, steps: Procedure[Any]) -> Procedure[Any]:
-        output = yield from steps
+        try:
+            output = yield from steps
+        except Exception as error:
+            if error.args == (str(error),):  # a host shows its text to the model
+                error.args = (f"{error}\n{self._note}",)
+            raise
         return output if isinstance(output, self.pausing) or self.target is not None else self.tell(output, self._note)
 
     # --- its parts

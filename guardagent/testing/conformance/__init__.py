@@ -56,7 +56,7 @@ __all__ = [
 
 HELD = "held"
 REASONS = ("cannot occur because ", "cannot be closed because ")
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 def check(

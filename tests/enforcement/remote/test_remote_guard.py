@@ -23,6 +23,12 @@ from tests.enforcement.remote.scripted_server import APPROVER, TOKEN, Fault, Scr
 from tests.processes import is_true_in_child
 
 CALL = HostCall("refund", {"amount": 50}, "c1", "1")
+WAITS = """
+version: 1
+policies:
+  - {id: large, temporal: "forall(refund(amount=a), a <= 100)", on_violation: escalate}
+  - {id: never, temporal: "forall(refund(amount=a), a <= 1000)"}
+"""
 WIRE = HostCall("wire", {"amount": 500}, "c1", "7")
 
 
@@ -302,6 +308,76 @@ def test_a_call_waits_for_the_reviewers_of_the_server(server: ScriptedServer) ->
         run(guard, replace(WIRE, validate_edit=validated), lambda args: pytest.fail("it ran"))
     thread.join()
     assert settled(server)
+
+
+def _reviewed(url: str, token: str, answers: list[dict[str, Any]], shown: list[Any]) -> None:
+    """Gives the waiting approvals of a server their answers, in order."""
+    httpx = pytest.importorskip("httpx")
+    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}) as client:
+        for answer in answers:
+            until = time.monotonic() + 10
+            while not (
+                waiting := [a for a in client.get("/v1/approvals").json()["approvals"] if a["status"] == "pending"]
+            ):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            (approval,) = waiting
+            shown.append(approval["call"]["args"]["amount"])
+            path, body = f"/v1/approvals/{approval['id']}/answer", {"version": approval["version"], **answer}
+            client.post(path, json=body).raise_for_status()
+
+
+def _edit(amount: Any) -> dict[str, Any]:
+    return {"choice": "edit", "args": {"amount": amount}}
+
+
+YES, NO = {"choice": "approve"}, {"choice": "reject"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "shown", "ran"),
+    [
+        ([YES], [500], 500),
+        ([_edit(60)], [500], 60),
+        ([_edit(400), YES], [500, 400], 400),
+        ([_edit(400), _edit(60)], [500, 400], 60),
+        ([_edit(400), _edit(300), YES], [500, 400, 300], 300),
+        ([_edit(400), _edit(300), _edit(200), YES], [500, 400, 300, 200], 200),
+        ([NO], [500], "rejected"),
+        ([_edit(5000)], [500], "never"),
+        ([_edit(400), NO], [500, 400], "rejected"),
+        ([_edit(400), _edit(5000)], [500, 400], "never"),
+        ([_edit(400)], [500], "no reviewer answered"),
+        ([_edit(400), _edit(300)], [500, 400], "no reviewer answered"),
+    ],
+    ids=str,
+)
+def test_a_call_waits_again_if_its_edit_needs_approval(
+    tmp_path: Path, answers: list[dict[str, Any]], shown: list[int], ran: Any
+) -> None:
+    """With a real server, and within one wait; what runs is what the last reviewer saw or wrote."""
+    pytest.importorskip("uvicorn")
+    from guardagent.server.access import CallerRole
+    from tests.remote_guards import running_server
+
+    policy, seen = tmp_path / "shop.yaml", list[Any]()
+    policy.write_text(WAITS)
+    with running_server(tmp_path / "server", policy) as server:
+        token = server.tokens[CallerRole.APPROVER]
+        seconds = 1.5 if isinstance(ran, str) and "answered" in ran else 30.0
+        thread = threading.Thread(target=_reviewed, args=(server.url, token, answers, seen))
+        with RemoteGuard(
+            server.url, token=server.tokens[CallerRole.AGENT], approver=wait_for_reviewers(seconds)
+        ) as guard:
+            thread.start()
+            call = HostCall("refund", {"amount": 500}, "c1", "1")
+            if isinstance(ran, str):
+                with pytest.raises(ToolDenied, match=ran):
+                    run(guard, call, lambda args: pytest.fail("it ran"))
+            else:
+                assert run(guard, call, lambda args: args["amount"]) == ran
+            thread.join()
+    assert seen == shown
 
 
 def test_a_wait_without_an_answer_denies(server: ScriptedServer) -> None:

@@ -6,6 +6,9 @@ from tests.testing.reasons import APPROVED_WITHIN_CALL, THREADS
 
 CANNOT = {
     "Claude Agent SDK": {
+        "contradicting approval": (
+            "cannot occur because `can_use_tool` is asked about one call, and its answer names none"
+        ),
         "another call than was shown": APPROVED_WITHIN_CALL,
         "hand-off": "cannot occur because a session is not handed over; a sub-agent runs within it",
         "sub-agent in a thread of its own": THREADS,

@@ -19,7 +19,9 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-ModelTurn = str | Sequence[str | tuple[str, Mapping[str, Any]]]
+from guardagent.testing.conformance import written
+
+ModelTurn = str | Sequence[str | tuple[str, Mapping[str, Any] | str]]
 """A final text, or the calls of a message, also with text beside them. After the last turn the model answers `done`."""
 
 _KEY = re.compile(r"script:(\w+)")
@@ -58,10 +60,10 @@ def content(turn: ModelTurn) -> list[dict[str, Any]]:
     return [_block(part) for part in ([turn] if isinstance(turn, str) else turn)]
 
 
-def _block(part: str | tuple[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _block(part: str | tuple[str, Mapping[str, Any] | str]) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    return {"type": "tool_use", "id": f"toolu_{next(_ids):08}", "name": part[0], "input": dict(part[1])}
+    return {"type": "tool_use", "id": f"toolu_{next(_ids):08}", "name": part[0], "input": part[1]}
 
 
 def _place(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
@@ -135,7 +137,7 @@ def _events(message: dict[str, Any]) -> Iterator[str]:
             "content_block_start", index=at, content_block={**block, **({"input": {}} if calls else {"text": ""})}
         )
         if calls:
-            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            delta = {"type": "input_json_delta", "partial_json": written(block["input"])}
             yield _event("content_block_delta", index=at, delta=delta)
         else:
             for piece in _pieces(block["text"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -65,6 +66,9 @@ class ClaudeProcess(DeskProcess):
         self.operator, self._form, self._model = operator, form, model
         self.guard = operator.guard(aliases=ALIASES)
         self.tools, self._busy = list[str](), set[str]()
+
+    def model_input(self) -> str:
+        return json.dumps(self._model.requests[-1], ensure_ascii=False)
 
     async def talk(
         self, script: Script, name: str, history: Sequence[tuple[Call, str]] = (), *, stream: bool = False

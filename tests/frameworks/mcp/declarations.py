@@ -8,7 +8,12 @@ UNSEEN_ANSWERS = "cannot occur because an MCP server does not see its client's a
 UNSEEN_MESSAGES = "cannot occur because an MCP server does not see its client's messages"
 ANOTHER_CONNECTION = "cannot be closed because another connection is another session, without a link to the first"
 
+ONE_REQUEST = (
+    "cannot occur because the client's form names no call: its answer belongs to the request that the form came with"
+)
+
 _ALL = {
+    "contradicting approval": ONE_REQUEST,
     "forged history": UNSEEN_MESSAGES,
     "streaming": UNSEEN_ANSWERS,
     "final answer": UNSEEN_ANSWERS,

@@ -404,6 +404,56 @@ def test_a_serializer_hides_nothing(tmp_path: Path, order: dict[str, Any], paid:
     assert taken == paid
 
 
+@pytest.mark.parametrize(
+    ("tool", "edited", "expected"),
+    [
+        ("text", 60, "paid 60"),
+        ("number", 60, "60"),
+        ("record", 60, '"amount": 60'),
+        ("nothing", 60, ""),
+        ("blocks", 60, "paid 60"),
+        ("fails", 60, "refund"),
+        ("text", 500, None),
+        ("record", 500, None),
+        ("nothing", 500, None),
+        ("fails", 500, None),
+    ],
+)
+def test_the_model_reads_what_ran_in_place_of_its_call(
+    tmp_path: Path, serve: Serve, mode: str, tool: str, edited: int, expected: str | None
+) -> None:
+    """In content of its own, so that structured content stays as its schema has it; also of a tool that fails."""
+
+    def text(amount: int) -> str:
+        return f"paid {amount}"
+
+    def number(amount: int) -> int:
+        return amount
+
+    def record(amount: int) -> dict[str, int]:
+        return {"amount": amount}
+
+    def nothing(amount: int) -> None:
+        return None
+
+    def blocks(amount: int) -> list[TextContent]:
+        return [TextContent(type="text", text=f"paid {amount}")]
+
+    def fails(amount: int) -> str:
+        raise ToolError("no such order")
+
+    async def elicited(context: Any, params: Any) -> ElicitResult:
+        edit = {"decision": "edit", "arguments": json.dumps({"amount": edited})}
+        return ElicitResult(action="accept", content={"decision": "approve"} if edited == 500 else edit)
+
+    server = serve(guard_of(tmp_path, APPROVED), {"refund": locals()[tool]})
+    ((error, read),) = replies(server, mode, ("refund", {"amount": 500}), elicitation_callback=elicited)
+    assert error == (tool == "fails")
+    note = "A reviewer changed this call. This ran: refund(amount=60)"
+    assert read.endswith(note) if expected is not None else "reviewer changed" not in read
+    assert re.sub(r"\s", "", expected or "") in re.sub(r"\s", "", read)
+
+
 def test_the_tool_receives_the_edited_model(tmp_path: Path) -> None:
     """A reviewer edits the displayed attributes under their names."""
     taken: list[Order] = []

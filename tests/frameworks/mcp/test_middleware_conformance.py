@@ -29,6 +29,7 @@ from guardagent.testing.conformance import (
     Reply,
     Script,
     SubAgent,
+    as_object,
 )
 from tests.frameworks.conforms import conformance_test, server_conformance_test
 from tests.frameworks.mcp.declarations import CANNOT
@@ -58,6 +59,10 @@ class MiddlewareProcess(Process):
         self._behind: list[Any] = []  # servers that get tools later
         self._clients: dict[str, Any] = {}
         self._desk = Desk()
+        self._read = ""
+
+    def model_input(self) -> str:
+        return self._read
 
     async def run(
         self,
@@ -92,11 +97,13 @@ class MiddlewareProcess(Process):
                 await asyncio.gather(*(self._call(client, name, args) for name, args in turn))
         return Reply("done")
 
-    async def _call(self, client: Any, tool: str, args: Mapping[str, Any]) -> None:
-        result = await client.session.call_tool(tool, dict(args), allow_input_required=True)
+    async def _call(self, client: Any, tool: str, args: Mapping[str, Any] | str) -> None:
+        args = as_object(args)
+        result = await client.session.call_tool(tool, args, allow_input_required=True)
         while getattr(result, "input_requests", None):
             form = Form(client, tool, args, result)
             result = await form.call_again(await self._desk.put(form).answer, client)
+        self._read = str(result.content)
 
     async def client(self, conversation: str) -> Any:
         if conversation not in self._clients:

@@ -53,6 +53,10 @@ class ProxyProcess(Process):
         self.operator, self._open, self._modern = operator, open_clients, modern
         self._clients: dict[str, RawClient] = {}
         self._desk = Desk()
+        self._read = ""
+
+    def model_input(self) -> str:
+        return self._read
 
     async def run(
         self,
@@ -92,12 +96,13 @@ class ProxyProcess(Process):
                 await asyncio.gather(*(self._call(client, name, args) for name, args in turn))
         return Reply("done")
 
-    async def _call(self, client: RawClient, tool: str, args: Mapping[str, Any]) -> None:
-        params = {"name": tool, "arguments": dict(args)}
+    async def _call(self, client: RawClient, tool: str, args: Mapping[str, Any] | str) -> None:
+        params = {"name": tool, "arguments": args if isinstance(args, str) else dict(args)}
         result = await self._result(client, params)
         while "inputRequests" in result:
             form = Form(client, params={**params, **result})
             result = await self._result(client, answered(form.params, await self._desk.put(form).answer))
+        self._read = str(result.get("content"))
 
     async def _result(self, client: RawClient, params: dict[str, Any]) -> dict[str, Any]:
         request = await client.ask("tools/call", params)
@@ -157,11 +162,18 @@ class RemoteProxyProcess(ProxyProcess):
 MODERN = {"2026-07-28": ProxyHost(ProxyProcess, modern=True)}
 REMOTE = {"2026-07-28": ProxyHost(RemoteProxyProcess, modern=True)}
 OLDER = {"before": ProxyHost(ProxyProcess, modern=False)}  # the server requests approval while the call is under way
-APPROVALS = ("resume", "approve twice", "another call than was shown", "edit")
+APPROVALS = (
+    "resume",
+    "approve twice",
+    "another call than was shown",
+    "edit",
+    "edited call is told",
+    "malformed arguments",
+)
 """The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
 
 test_conformance = conformance_test(MODERN, slow_after(1, SCENARIOS))
 test_conformance_of_older_clients = conformance_test(
-    OLDER, slow_after(1, ["resume", "approve twice", "edit", "cancel"])
+    OLDER, slow_after(1, ["resume", "approve twice", "edit", "edited call is told", "cancel"])
 )
 test_conformance_with_a_server = server_conformance_test(REMOTE, [name for name in SCENARIOS if name not in APPROVALS])

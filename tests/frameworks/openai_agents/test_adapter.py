@@ -183,6 +183,54 @@ def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
         assert shop.refunds == paid, amount
 
 
+SCHEMA = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer"}},
+    "required": ["amount"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "edited", "expected"),
+    [
+        ("paid", {}, 60, "paid"),
+        ({"amount": 1}, {}, 60, "amount"),
+        (7, {}, 60, "7"),
+        (None, {}, 60, ""),
+        ('{"amount": 1}', {"output_json_schema": SCHEMA}, 60, '{"amount": 1}'),
+        (ValueError("no such order"), {}, 60, "error occurred"),
+        (ValueError("no such order"), {"output_json_schema": SCHEMA}, 60, "error occurred"),
+        (ValueError("no such order"), {"failure_error_function": lambda _, error: str(error)}, 60, "no such order"),
+        ("paid", {}, 500, "paid"),
+        ({"amount": 1}, {}, 500, "amount"),
+        ('{"amount": 1}', {"output_json_schema": SCHEMA}, 500, '{"amount": 1}'),
+        (ValueError("no such order"), {}, 500, "error occurred"),
+    ],
+    ids=str,
+)
+def test_the_model_reads_what_ran_in_place_of_its_call(
+    tmp_path: Path, output: Any, options: dict[str, Any], edited: int, expected: str
+) -> None:
+    """Also if the tool raises. The SDK accepts nothing beside an output that has a schema."""
+
+    def pay(order_id: str, amount: int = 500) -> Any:
+        if isinstance(output, Exception):
+            raise output
+        return output
+
+    guard = guard_of(tmp_path, APPROVED)
+    agent = agent_of(guard, [tool(pay, "refund", **options)], calls(refund(500)), calls("done"))
+    state = ran(agent).to_state()
+    edit = Approval("edit", {"order_id": "W1", "amount": edited})
+    answer(state, state.get_interruptions()[0], "approve" if edited == 500 else edit)
+    (read,) = outputs(ran(agent, state))
+    note = f'A reviewer changed this call. This ran: refund(order_id="W1", amount={edited})'
+    told = edited == 60 and (isinstance(output, Exception) or "output_json_schema" not in options)
+    assert read.endswith(note) if told else "reviewer changed" not in read
+    assert (read.count(note), expected in read) == (told, True)
+
+
 def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:
     """2000 violates a rule that no approval lifts, so it is denied without an interruption."""
     shop, _, result = _interrupted(tmp_path, calls(refund(2000)), calls("done"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from guardagent import Decision, InputError, ToolDenied, Verdict
-from guardagent.enforcement import ToolGuard
+from guardagent.enforcement import Approval, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.frameworks.python import (
     ToolTurn,
@@ -129,6 +129,39 @@ def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_p
     for _ in range(2):
         turn(shop, guard, refund(500))
     assert (shop.refunds, len(requests)) == (paid, 2)
+
+
+@pytest.mark.parametrize(
+    ("edited", "problem", "told"),
+    [
+        (60, None, True),
+        (60, ValueError("no such order"), True),
+        (7, KeyError("W1"), True),
+        (99, TimeoutError(), True),
+        (0, RuntimeError("two", "parts"), True),
+        (500, None, False),
+        (500, ValueError("no such order"), False),
+        (None, None, False),
+        (None, KeyError("W1"), False),
+        (5000, None, False),
+    ],
+    ids=str,
+)
+def test_the_model_reads_what_ran_in_place_of_its_call(
+    edited: Any, problem: Any, *, told: bool, tmp_path: Path
+) -> None:
+    """Also if the tool raises; an edit that changes nothing, or that is denied, is none."""
+
+    def pay(order_id: str, amount: int = 500) -> str:
+        if problem is not None:
+            raise problem
+        return "paid"
+
+    edit = Approval("edit", {"order_id": "W1", "amount": edited})
+    guard = guard_of(tmp_path, APPROVED, approver=lambda _: True if edited is None else edit)
+    read = run_tool_calls([refund(500)], {"refund": pay}, guard, conversation="c").messages[0]["content"]
+    assert (f'This ran: refund(order_id="W1", amount={edited})' in read) == told
+    assert ("reviewer changed" in read) == told
 
 
 def test_without_an_approver_the_model_does_not_try_for_ever(tmp_path: Path) -> None:

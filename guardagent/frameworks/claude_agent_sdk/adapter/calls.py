@@ -30,6 +30,7 @@ from claude_agent_sdk import (
 
 from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, Named, naming
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -242,6 +243,7 @@ class ClaudeCalls:
         self._released: dict[str, HostCall] = {}
         self._escalated: dict[str, JudgedCall] = {}
         self._vetoed: set[str] = set()
+        self._notes: dict[str, str] = {}
 
     def know(self, specs: Iterable[ToolSpec]) -> None:
         """Takes note of the schemas of tools of this process."""
@@ -257,14 +259,14 @@ class ClaudeCalls:
         except InputError as error:
             return self._denied(await self.guard.arefuse(self._call(hook_input, session, {}), str(error)), session)
         try:
-            call, args = await adrive(self.guard.lifecycle.authorize(call))
+            proposed, (call, args) = call, await adrive(self.guard.lifecycle.authorize(call))
         except ToolDenied as denied:
             return self._asks(call, denied.verdict, session)
         if call.id in self._vetoed:
             self._vetoed.discard(call.id)
             await self.guard.awithdraw(call, _VETOED, used=True)
             return deny_output(_VETOED)
-        self._released[call.id] = call
+        self.release(call, proposed)
         return release_output(args)
 
     def _require_new(self, call_id: str) -> None:
@@ -321,9 +323,11 @@ class ClaudeCalls:
         """Returns a call that may run."""
         return self._released.get(call_id)
 
-    def release(self, call: HostCall) -> None:
-        """Lets a call run whose permit is used."""
+    def release(self, call: HostCall, proposed: HostCall) -> None:
+        """Lets a call run whose permit is used, in place of the proposed one."""
         self._released[call.id] = call
+        if note := edit_note(proposed, call.args):
+            self._notes[call.id] = note
 
     def take(self, call_id: str, tool: str, args: Any) -> HostCall:
         """Takes a call that is about to run in this process.
@@ -347,10 +351,15 @@ class ClaudeCalls:
         """Withdraws a released call that never runs. Returns whether there was one."""
         call = self._released.pop(call_id, None)
         if call is not None:
+            self._notes.pop(call_id, None)
             await self.guard.awithdraw(call, why, used=True)
         return call is not None
 
     # --- after a call
+
+    def take_note(self, call_id: str) -> str:
+        """Returns what ran in place of what the model has proposed, in a line for the model; empty if nothing did."""
+        return self._notes.pop(call_id, "")
 
     async def settle(self, hook_input: Mapping[str, Any], outcome: Outcome) -> None:
         """Records the outcome of a call that the host ran. One of this process has been recorded already."""
@@ -367,6 +376,7 @@ class ClaudeCalls:
         for call_id in call_ids:
             self._escalated.pop(call_id, None)
             self._vetoed.discard(call_id)
+            self._notes.pop(call_id, None)
 
 
 def same(args: Any, others: Any) -> bool:

@@ -152,9 +152,15 @@ class ClaudeHooks:
         return {}
 
     def _end(self, hook_input: Any) -> dict[str, Any]:
-        """Ends the run of an agent once the run of one of its sub-agents was ended."""
+        """Tells the model what ran. Ends the run of an agent once the run of one of its sub-agents was ended."""
+        output: dict[str, Any] = {}
+        if note := self.calls.take_note(str(hook_input.get("tool_use_id"))):
+            told = {"hookEventName": hook_input["hook_event_name"], "additionalContext": note}
+            output["hookSpecificOutput"] = told
         session = self.sessions.known(str(hook_input.get("session_id")))
-        return {} if session is None or session.ended is None else end_output(denial_text(session.ended))
+        if session is not None and session.ended is not None:
+            output |= end_output(denial_text(session.ended))
+        return output
 
     async def user_prompt_submit(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Begins a turn of the user. Blocks it if nobody would hold its answer."""
@@ -216,15 +222,16 @@ class ReviewedCalls:
             await self._calls.withdraw(call_id, _REFUSED)
             return PermissionResultDeny(message=f"the approval request failed: {error_text(error)}")
 
-    async def _answered(self, call: HostCall, verdict: Verdict, context: Any) -> Any:
+    async def _answered(self, call: HostCall, verdict: Verdict, context: Any, proposed: HostCall | None = None) -> Any:
         """Asks about an escalated call, and judges it with the answer."""
+        proposed = call if proposed is None else proposed
         for _ in range(MAX_REQUESTS):
             result = await self._shown(call, context, self._life.request(call, verdict).text())
             approval = _approval(result, call).validated(call.validate_edit)
             verdict = await adrive(self._life.resolve(call, approval))
             call = with_edits(call, approval)
             if verdict.decision is not Decision.ESCALATE:
-                return await self._ended(call, verdict, result)
+                return await self._ended(call, verdict, result, proposed)
         return PermissionResultDeny(message=_TOO_OFTEN)
 
     async def _permitted(self, call: HostCall, context: Any) -> Any:
@@ -249,15 +256,15 @@ class ReviewedCalls:
         except ToolDenied as denied:
             if denied.verdict.decision is not Decision.ESCALATE:
                 return _denied(denied.verdict)
-            return await self._answered(edited, denied.verdict, context)
-        self._calls.release(edited)
+            return await self._answered(edited, denied.verdict, context, call)
+        self._calls.release(edited, call)
         return replace(result, updated_input=args)
 
-    async def _ended(self, call: HostCall, verdict: Verdict, result: Any) -> Any:
+    async def _ended(self, call: HostCall, verdict: Verdict, result: Any, proposed: HostCall) -> Any:
         if verdict.label:
             return _denied(verdict, interrupt=getattr(result, "interrupt", False))
         args = await adrive(self._life.use(call))
-        self._calls.release(call)
+        self._calls.release(call, proposed)
         return replace(result, updated_input=args)
 
     async def _shown(self, call: HostCall, context: Any, why: str | None) -> Any:

@@ -226,6 +226,17 @@ def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
     return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
+def told(message: Mapping[str, Any], line: str) -> Message:
+    """Returns a response with a line for the model. Structured content stays as its schema has it."""
+    if isinstance(failure := message.get("error"), Mapping):
+        return {**message, "error": {**failure, "message": f"{failure.get('message', '')}\n{line}"}}
+    answer = message.get("result")
+    content = answer.get("content") if isinstance(answer, Mapping) else None
+    if not isinstance(content, list):
+        return dict(message)
+    return {**message, "result": {**answer, "content": [*content, {"type": "text", "text": line}]}}
+
+
 def unfinished(answer: Mapping[str, Any]) -> bool:
     """Whether a result is not final: it requests input, or a task has started."""
     return answer.get("resultType", "complete") != "complete" or (

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, get_type_hints
 
@@ -29,6 +31,7 @@ from pydantic_core import to_jsonable_python
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.calls import opaque_type, plain_arguments, plain_value
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
@@ -40,6 +43,19 @@ from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
 
 # --- the gate
+
+_notes: ContextVar[list[str] | None] = ContextVar("guardagent_mcp_notes", default=None)
+
+
+@contextmanager
+def noting_edits() -> Iterator[list[str]]:
+    """Yields a list that gets what ran inside in place of what the model has proposed, in lines for the model."""
+    notes: list[str] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
 
 
 class Gate:
@@ -114,6 +130,8 @@ class Gate:
                 self._rounds.leave_open(proposed, wanted.request_state, call)
             return outcome_of(output)
 
+        if (notes := _notes.get()) is not None and (note := edit_note(proposed, args)):
+            notes.append(note)
         work = partial(execute, args)
         return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
 

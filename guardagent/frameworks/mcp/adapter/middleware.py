@@ -26,24 +26,31 @@ from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.server.transforms import Transform
-from fastmcp.tools.base import Tool
+from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
 from fastmcp.tools.function_tool import FunctionTool
 from fastmcp.tools.tool_transform import TransformedTool
 from mcp.server.runner import ServerRunner
 from mcp.shared.exceptions import MCPError
-from mcp_types import ListToolsResult
+from mcp_types import ListToolsResult, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, arun
+from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import DENIED, denial_message
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
-from guardagent.frameworks.mcp.adapter.guarded_tools import Gate, GuardedTool, guarded_tool, require_plain
+from guardagent.frameworks.mcp.adapter.guarded_tools import (
+    Gate,
+    GuardedTool,
+    guarded_tool,
+    noting_edits,
+    require_plain,
+)
 from guardagent.frameworks.mcp.adapter.proxy import MISSING, captured, session_of
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
@@ -123,7 +130,17 @@ class GuardMiddleware(Middleware):
         except InputError as error:
             call = HostCall(context.message.name, context.message.arguments or {}, self._gate.conversation())
             raise ToolError((await self._guard.arefuse(call, str(error))).feedback()) from None
-        return await call_next(context)
+        with noting_edits() as notes:
+            try:
+                output = await call_next(context)
+            except ToolError as error:
+                if notes:
+                    raise ToolError("\n".join([str(error), *notes])) from error
+                raise
+        if not notes or isinstance(output, InputRequiredToolResult):
+            return output
+        content = [*output.content, *(TextContent(type="text", text=note) for note in notes)]
+        return ToolResult(content, output.structured_content, output.meta, output.is_error)
 
     async def on_list_tools(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """Checks the rules against a changed list; unaccepted tools are not shown."""
@@ -391,7 +408,10 @@ class GuardServerMiddleware:
             return calls.outcome_of({"result": plain})
 
         work = partial(call_next, replace(context, params=params))
-        return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
+        answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
+        if not (note := edit_note(proposed, args)) or calls.unfinished(plain := _plain(answer)):
+            return answer
+        return calls.told({"result": plain}, note)["result"]
 
 
 async def _tools(context: Any, call_next: Any) -> dict[str, Any]:

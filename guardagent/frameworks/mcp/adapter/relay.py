@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.approval import aask
+from guardagent.enforcement.approval import aask, edit_note
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls
@@ -501,7 +501,8 @@ class Relay:
         if wanted is not None and pending.proposed is not None:
             self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
         await self._guard.aafter(call, outcome)
-        return line
+        note = edit_note(pending.proposed, call.args) if pending.proposed is not None and outcome.ended else ""
+        return calls.write_message(calls.told(message, note)) if note else line
 
     async def _refuse_inputs(self, answer: Any) -> str | None:
         """Judges the input requests of a result. Returns the reason for a refusal; None if all may pass."""

@@ -229,6 +229,10 @@ class OpenAIInvocation(ToolInvocation[RunScope]):
             return [*parts, ToolOutputText(text=line)]
         return super().tell(output, line)
 
+    def tell_failure(self, text: Any) -> Any:
+        """Returns the text of a failure with what ran, which the host's own text does not tell."""
+        return f"{text}\n{self._note}" if self._note and self._note not in str(text) else text
+
     def failure(self, error: BaseException) -> Outcome:
         if isinstance(error, MCPToolCancellationError):
             return Outcome(error_text(error), failed=None, ended=False)
@@ -265,8 +269,10 @@ class Invoker:
 
     async def __call__(self, context: Any, arguments: str) -> Any:
         """Judges, runs and records one call. The SDK turns an error into a message for the model."""
+        invocation = None
         try:
-            return await self._invoke(context, arguments)
+            invocation = OpenAIInvocation(self.adapter, self._tool, self._body, context, arguments)
+            return await self._invoke(invocation, context)
         except RunHalted:
             raise
         except Exception as error:
@@ -277,10 +283,9 @@ class Invoker:
                 )
             if message is None:
                 raise
-            return message
+            return message if invocation is None else invocation.tell_failure(message)
 
-    async def _invoke(self, context: Any, arguments: str) -> Any:
-        invocation = OpenAIInvocation(self.adapter, self._tool, self._body, context, arguments)
+    async def _invoke(self, invocation: OpenAIInvocation, context: Any) -> Any:
         if (outer := invocation.enclosing_call()) is not None:
             if outer.args != invocation.plain():
                 return denial_text(invocation.name, _CHANGED)

@@ -311,8 +311,9 @@ class _ToolCallBatch:
             if error is not proposed_call.raised:
                 raise  # it is none of the tool's
         else:
-            note = edit_note(proposed_call.call, args)
-            proposed_call.content = "\n".join(filter(None, (output_text(output), note)))
+            proposed_call.content = output_text(output)
+        if note := edit_note(proposed_call.call, args):
+            proposed_call.content = f"{proposed_call.content}\n{note}"
 
     def _withdraw(self, proposed: Sequence[_ProposedPythonCall]) -> Procedure[None]:
         """Withdraws the allowed calls of a message that halts the run."""
