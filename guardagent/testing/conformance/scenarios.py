@@ -310,10 +310,11 @@ async def malformed_arguments(stage: ScenarioStage) -> None:
     """A call with malformed arguments does not run, and never waits for an answer that nobody can give."""
     async with stage.one_process(APPROVED) as process:
         for at, args in enumerate(MALFORMED):
-            work = process.run([[("refund", args)]], conversation=f"m{at}")
-            reply = (await asyncio.gather(work, return_exceptions=True))[0]  # some hosts end the run themselves
-            if isinstance(reply, Reply):  # some repair the text, so that a person can be asked about what they read
-                await approved(process, reply, Approval("reject"))
+            try:  # not in a task of its own: some hosts close what they open here in another one
+                reply = await process.run([[("refund", args)]], conversation=f"m{at // 2}")
+            except Exception:  # noqa: BLE001, S112 - some hosts end the run themselves
+                continue
+            await approved(process, reply, Approval("reject"))  # some ask about what they read in a repaired text
         stage.paid()
         await approved(process, await process.run([[refund("B", 500)], [refund("C")]]))
     stage.paid(("B", 500), ("C", 50))
