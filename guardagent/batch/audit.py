@@ -166,7 +166,7 @@ MAX_FINDINGS = 100  # violations of each policy, reasons and errors that one ver
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What an audit assumes of all traces.
+    """The assumptions of an audit about all traces.
 
     Attributes:
         ok: calls whose outcome is unknown succeeded.

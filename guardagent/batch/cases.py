@@ -18,7 +18,6 @@ from guardagent.batch.records import Case, Trace, read_case, read_trace
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.evaluation.history_index import AnyTool
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.lint.target import subject_of
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
@@ -243,6 +242,8 @@ def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[
 
 
 def _bans(policies: Policies) -> Iterator[str]:
+    from guardagent.policy.lint.target import subject_of  # heavy, and only needed for coverage
+
     target = subject_of(policies)
     for rule in policies.rules:
         steps = [monitor for monitor in rule.monitors if isinstance(monitor, PropositionalMonitor) and rule.simple]

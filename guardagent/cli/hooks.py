@@ -147,7 +147,7 @@ def status(*, as_json: Json = False) -> None:
         notes = [f"note: {caveat}" for caveat in host.caveats]
         for line in [*(installed_hook.problems or notes), *(f"warning: {line}" for line in installed_hook.warnings)]:
             print_line(f"  {line}")
-    raise typer.Exit(1 if not installed_hooks or any(one.problems for one in installed_hooks) else 0)
+    raise typer.Exit(1 if not installed_hooks or any(hook.problems for hook in installed_hooks) else 0)
 
 
 def enforce(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:

@@ -366,17 +366,19 @@ def audit(
 
     if assume not in (None, "ok"):
         raise InputError(f"'--assume' is {assume!r}; expected 'ok'")
-    given = Assumptions(assume == "ok", options.read_facts(facts), {} if approved is None else read_approved(approved))
+    assumptions = Assumptions(
+        assume == "ok", options.read_facts(facts), {} if approved is None else read_approved(approved)
+    )
     run = TableRun(traces, tables, out, resume, workers).recognized()
     if run.are_tables:
         raise typer.Exit(
-            audit_tables(run, policies, given, locked=locked, require_review=require_review, as_json=as_json)
+            audit_tables(run, policies, assumptions, locked=locked, require_review=require_review, as_json=as_json)
         )
     run.refuse_options()
     from guardagent.batch.pipeline import Job
     from guardagent.batch.records import read_trace
 
-    judge = TraceJudge(traces[0], given)
+    judge = TraceJudge(traces[0], assumptions)
     batch = _BatchRun(
         Job(traces[0], _loader(policies, model, locked, require_review), read_trace, judge, judge.prepare),
         "traces",
@@ -385,7 +387,7 @@ def audit(
         workers or 1,
         None if out is None else Path(out),
         resume,
-        setup=given.digest,
+        setup=assumptions.digest,
     )
     metrics = batch.judge(batch.reporter(every=False))
     raise typer.Exit(metrics.status)

@@ -1,4 +1,4 @@
-"""What guards the agent, and which calls would change it: the state with the policy in force, hooks, settings, package.
+"""The things that guard the agent, and the calls that would change them: the state with the policy in force, hooks, settings, package.
 
 The policy file that was copied may be read, copied and committed; what changes it is stopped, too.
 """
@@ -146,8 +146,8 @@ class Protection:
         changed = (value for word in changed_words(command) for value in word if _is_path(value))
         if of_source := next((path for value in changed if (path := self._source(value, folder))), None):
             return of_source
-        if command.name == "find" and (found := self._of_find(command, folder)):
-            return found
+        if command.name == "find" and (danger := self._of_find(command, folder)):
+            return danger
         holders = command.name in _WHOLE_FOLDERS and not _adds_rights(command)
         values = (value for word in command.words[1:] for value in word)
         return next((named for value in values if (named := self._named(value, folder, holders=holders))), None)

@@ -32,6 +32,8 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, bool, str]]:
     nodes = list(ast.walk(tree))
     raised = {id(part) for node in nodes if isinstance(node, ast.Raise) for part in ast.walk(node)}
     seen = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    named = [node for node in nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "scenario"]
+    seen |= {id(part) for node in named for part in node.args}  # names, and no messages
     for node in nodes:
         if isinstance(node, ast.expr) and id(node) not in seen and " " in (text := " ".join(text_of(node).split())):
             seen.update(map(id, ast.walk(node)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.enforcement import Approval, HostCall, Outcome
-from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.approval import edit_note, with_edits
 from guardagent.errors import InputError
 from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn, as_object
 from guardagent.types import Decision
@@ -38,6 +38,7 @@ class CustomProcess(Process):
         self.operator, self.guard = operator, operator.guard()
         self.known = set(operator.tools)  # the tools at the start, which are accepted
         self.tools = set(operator.tools)
+        self.read = ""
         self.requests: dict[str, tuple[Talk, HostCall, str]] = (
             operator.kept
         )  # call id -> the call that waits for approval
@@ -59,13 +60,18 @@ class CustomProcess(Process):
             approval = replace(approval, of=approval.of or shown)
             verdict = await self.guard.aresolve(call, approval)
             if not verdict.label:
-                await self.execute(with_edits(call, approval))
+                edited = with_edits(call, approval)
+                await self.execute(edited)
+                self.read = self.noted(call, edited)
         talk.waiting = [open_question for open_question in talk.waiting if open_question != question]
         return await self.go_on(talk)
 
     async def swap(self, question: Any, args: Mapping[str, Any]) -> None:
         talk, call, shown = self.requests[question]
         self.requests[question] = (talk, replace(call, args=args), shown)
+
+    def model_input(self) -> str:
+        return self.read
 
     async def add(self, tool: str) -> None:
         self.tools.add(tool)
@@ -81,7 +87,7 @@ class CustomProcess(Process):
             elif isinstance(turn, HandOff):
                 talk = await self.hand_over(talk, turn)
             else:
-                calls = [self.proposed(talk, tool, as_object(args)) for tool, args in turn]
+                calls = [self.proposed(talk, tool, self.parsed(args)) for tool, args in turn]
                 waiting = await asyncio.gather(*(self.call(talk, call) for call in calls if call is not None))
                 talk.waiting = [question for question in waiting if question is not None]
                 if len(turn) == 1 and turn[0][0] in self.operator.direct and not talk.waiting:
@@ -91,6 +97,10 @@ class CustomProcess(Process):
         return Reply(shown, talk.waiting[0])
 
     # --- parts that a test may break
+
+    def parsed(self, args: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        """Returns the arguments that a model has written; of malformed ones, some that no tool takes."""
+        return as_object(args)
 
     def proposed(self, talk: Talk, tool: str, args: Mapping[str, Any]) -> HostCall | None:
         """Returns the call with the arguments that the tool would get; None if they do not fit."""
@@ -128,6 +138,10 @@ class CustomProcess(Process):
         else:
             await self.guard.aafter(call, Outcome(self.output(output)))
 
+    def noted(self, call: HostCall, edited: HostCall) -> str:
+        """Returns the line with which the model reads what ran."""
+        return edit_note(call, edited.args)
+
     def ended(self, error: BaseException) -> Outcome:
         return Outcome.of_error(error)
 
@@ -154,7 +168,7 @@ class CustomProcess(Process):
 
 class CustomHost:
     name = "the custom host"
-    cannot: Mapping[str, str] = {"edited call is told": "cannot occur because a script reads nothing"}
+    cannot: Mapping[str, str] = {}
 
     def __init__(self, process: type[CustomProcess] = CustomProcess) -> None:
         self._process = process

@@ -148,6 +148,32 @@ class RunsTheEditUnjudged(CustomProcess):
         return await super().answer(question, approval)
 
 
+@broken("edited call is told")
+class HidesEdits(CustomProcess):
+    """Runs an edited call, and leaves the model with its own arguments."""
+
+    def noted(self, call: HostCall, edited: HostCall) -> str:
+        return ""
+
+
+@broken("contradicting approval")
+class IgnoresTheNamedCall(CustomProcess):
+    """Applies an answer to the request that it was given to, whichever call the answer names."""
+
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        return await super().answer(question, replace(approval, of=None))
+
+
+@broken("malformed arguments")
+class RepairsArguments(CustomProcess):
+    """Runs what it makes of malformed arguments, without a judgement."""
+
+    def parsed(self, args: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        if isinstance(args, str):
+            self.operator.shop.refunds.append(("A", 500))
+        return super().parsed(args)
+
+
 @broken("another call than was shown")
 class BelievesTheAnswer(CustomProcess):
     """Applies an approval to the call that waits now instead of the one that was shown."""

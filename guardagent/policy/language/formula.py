@@ -310,7 +310,7 @@ def _atom(tree: Node, text: str) -> Formula:
     plain = unquoted(name, text) if name.type == "QUOTED" else name
     if not kind and name.type != "QUOTED" and looks_like_a_tool(name):
         problem = f"{name} without 'tool:' is a tag from the host, and no tool; write tool:{name}"
-        raise TemporalError(f'{problem}, or "{name}" if that tag is meant', text, name.line, name.column)
+        raise TemporalError(f"{problem}, or put it in quotes if that tag is meant", text, name.line, name.column)
     return Literal(f"{kind or ''}{plain}")
 
 

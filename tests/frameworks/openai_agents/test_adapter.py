@@ -226,9 +226,9 @@ def test_the_model_reads_what_ran_in_place_of_its_call(
     answer(state, state.get_interruptions()[0], "approve" if edited == 500 else edit)
     (read,) = outputs(ran(agent, state))
     note = f'A reviewer changed this call. This ran: refund(order_id="W1", amount={edited})'
-    told = edited == 60 and (isinstance(output, Exception) or "output_json_schema" not in options)
-    assert read.endswith(note) if told else "reviewer changed" not in read
-    assert (read.count(note), expected in read) == (told, True)
+    is_noted = edited == 60 and (isinstance(output, Exception) or "output_json_schema" not in options)
+    assert read.endswith(note) if is_noted else "reviewer changed" not in read
+    assert (read.count(note), expected in read) == (is_noted, True)
 
 
 def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> None:

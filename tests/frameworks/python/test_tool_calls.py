@@ -132,7 +132,7 @@ def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("edited", "problem", "told"),
+    ("edited", "problem", "is_noted"),
     [
         (60, None, True),
         (60, ValueError("no such order"), True),
@@ -148,7 +148,7 @@ def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_p
     ids=str,
 )
 def test_the_model_reads_what_ran_in_place_of_its_call(
-    edited: Any, problem: Any, *, told: bool, tmp_path: Path
+    edited: Any, problem: Any, *, is_noted: bool, tmp_path: Path
 ) -> None:
     """Also if the tool raises; an edit that changes nothing, or that is denied, is none."""
 
@@ -160,8 +160,8 @@ def test_the_model_reads_what_ran_in_place_of_its_call(
     edit = Approval("edit", {"order_id": "W1", "amount": edited})
     guard = guard_of(tmp_path, APPROVED, approver=lambda _: True if edited is None else edit)
     read = run_tool_calls([refund(500)], {"refund": pay}, guard, conversation="c").messages[0]["content"]
-    assert (f'This ran: refund(order_id="W1", amount={edited})' in read) == told
-    assert ("reviewer changed" in read) == told
+    assert (f'This ran: refund(order_id="W1", amount={edited})' in read) == is_noted
+    assert ("reviewer changed" in read) == is_noted
 
 
 def test_without_an_approver_the_model_does_not_try_for_ever(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_name_selects_the_backend(serve: Serve, tmp_path: Path) -> None:
     for name, wanted in (("openai/x", "x"), ("x", "x"), ("openai/meta/x-70b", "meta/x-70b")):
         load_model(name).complete(ASK)
         assert server.requests[-1]["model"] == wanted
-    with pytest.raises(InputError, match=r"'guardagent\[litellm\]', or use 'openai/meta/x"):
+    with pytest.raises(InputError, match=r"'\.\[litellm\]' in the checkout.*, or use 'openai/meta/x"):
         load_model("meta/x")
     for empty in ("", " ", "openai/", "openai/ /"):
         with pytest.raises(InputError, match="has no model name"):

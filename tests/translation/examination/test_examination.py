@@ -74,7 +74,7 @@ KINDS = {
     ),
     "a rule for a model": (draft(rule(rule={"request": "Be nice"})), "syntax", ["'request' is not a key of a drafted"]),
     "a tag that is a tool elsewhere": (
-        draft(rule("G !(buy)", id="a"), rule("G !(@buys)", id="b"), declarations={"tags": {"buys": ["refnd"]}}),
+        draft(rule("G !(basket)", id="a"), rule("G !(@buys)", id="b"), declarations={"tags": {"buys": ["refnd"]}}),
         "syntax",
         ["unknown tool 'refnd'"],
     ),

@@ -155,8 +155,8 @@ class ClaudeHooks:
         """Tells the model what ran. Ends the run of an agent once the run of one of its sub-agents was ended."""
         output: dict[str, Any] = {}
         if note := self.calls.take_note(str(hook_input.get("tool_use_id"))):
-            told = {"hookEventName": hook_input["hook_event_name"], "additionalContext": note}
-            output["hookSpecificOutput"] = told
+            event = hook_input["hook_event_name"]
+            output["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": note}
         session = self.sessions.known(str(hook_input.get("session_id")))
         if session is not None and session.ended is not None:
             output |= end_output(denial_text(session.ended))

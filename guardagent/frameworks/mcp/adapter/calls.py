@@ -226,7 +226,7 @@ def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
     return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
-def told(message: Mapping[str, Any], line: str) -> Message:
+def with_note(message: Mapping[str, Any], line: str) -> Message:
     """Returns a response with a line for the model. Structured content stays as its schema has it."""
     if isinstance(failure := message.get("error"), Mapping):
         return {**message, "error": {**failure, "message": f"{failure.get('message', '')}\n{line}"}}

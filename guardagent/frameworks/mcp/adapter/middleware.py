@@ -411,7 +411,7 @@ class GuardServerMiddleware:
         answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
         if not (note := edit_note(proposed, args)) or calls.unfinished(plain := _plain(answer)):
             return answer
-        return calls.told({"result": plain}, note)["result"]
+        return calls.with_note({"result": plain}, note)["result"]
 
 
 async def _tools(context: Any, call_next: Any) -> dict[str, Any]:

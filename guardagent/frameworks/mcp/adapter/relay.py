@@ -502,7 +502,7 @@ class Relay:
             self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
         await self._guard.aafter(call, outcome)
         note = edit_note(pending.proposed, call.args) if pending.proposed is not None and outcome.ended else ""
-        return calls.write_message(calls.told(message, note)) if note else line
+        return calls.write_message(calls.with_note(message, note)) if note else line
 
     async def _refuse_inputs(self, answer: Any) -> str | None:
         """Judges the input requests of a result. Returns the reason for a refusal; None if all may pass."""
