@@ -1,4 +1,4 @@
-"""The things that guard the agent, and the calls that would change them: the state with the policy in force, hooks, settings, package.
+"""Calls that would change what guards the agent: the state with the policy in force, hooks, settings, package.
 
 The policy file that was copied may be read, copied and committed; what changes it is stopped, too.
 """

@@ -95,7 +95,7 @@ def test_a_replay_agrees_with_a_session(run: int) -> None:
         assert other.status == session.status, seed
         end = session.finish()
         assert shown(other.finish()) == shown(end), seed
-        if any(session.status_of(step.event.output, None) and step.event.status is None for step in steps):
+        if any(step.event.status not in ("ok", "failed") for step in steps):
             continue  # an audit leaves violations that depend on an unknown outcome unchecked
         trace = Trace(seed, tuple(steps), case.state, case.facts, session.principal)
         [verdict] = judge_traces(policies, [trace])

@@ -166,12 +166,10 @@ class IgnoresTheNamedCall(CustomProcess):
 
 @broken("malformed arguments")
 class RepairsArguments(CustomProcess):
-    """Runs what it makes of malformed arguments, without a judgement."""
+    """Makes arguments of its own of malformed ones."""
 
     def parsed(self, args: Mapping[str, Any] | str) -> Mapping[str, Any]:
-        if isinstance(args, str):
-            self.operator.shop.refunds.append(("A", 500))
-        return super().parsed(args)
+        return {"order_id": "A", "amount": 50} if isinstance(args, str) else args
 
 
 @broken("another call than was shown")
