@@ -231,8 +231,7 @@ def with_note(message: Mapping[str, Any], line: str) -> Message:
     if isinstance(failure := message.get("error"), Mapping):
         return {**message, "error": {**failure, "message": f"{failure.get('message', '')}\n{line}"}}
     answer = message.get("result")
-    content = answer.get("content") if isinstance(answer, Mapping) else None
-    if not isinstance(content, list):
+    if not isinstance(answer, Mapping) or not isinstance(content := answer.get("content"), list):
         return dict(message)
     return {**message, "result": {**answer, "content": [*content, {"type": "text", "text": line}]}}
 
