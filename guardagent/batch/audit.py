@@ -213,6 +213,8 @@ def read_approved(path: str) -> dict[str, frozenset[int | None]]:
             values = JsonObject.of_line(line.text(path), path, line.number, _APPROVED).values
             if type(values.get("trace")) not in (str, int):
                 raise ContentError("has no 'trace'; expected the id of a trace, and an 'event'", path, line.number)
+            if "event" in values and values["event"] is None:  # left out, it would stand for all events
+                raise ContentError("'event' is null; expected the index of an event, or no 'event'", path, line.number)
             name = str(values["trace"])
             approved[name] = approved.get(name, frozenset()) | {values.get("event")}
     return approved

@@ -201,14 +201,16 @@ def _wrapped_line(line: str) -> Iterator[str]:
 
     The space stays, so that the next part of a word can be told from the next word.
     """
-    part = ""
+    part, columns = "", 0
     for character in line:
-        if _width(part + character) > _COLUMNS:
+        width = _width(character)
+        if columns + width > _COLUMNS:
             at = len(part) if character == " " else part.rfind(" ")
             at = at if 2 * _width(part[at:]) <= _COLUMNS else len(part)
             yield part[:at]
             part = _CONTINUATION + part[at:]
-        part += character
+            columns = _width(part)
+        part, columns = part + character, columns + width
     yield part
 
 

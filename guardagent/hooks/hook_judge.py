@@ -120,11 +120,12 @@ class HookJudge:
         args = judged_arguments(event.tool, event.args, event.cwd)
         call = self._call(event, args)
         problem = self._protection.problem(event.tool, args, event.cwd)
-        if problem is not None and (answer := self._protected(event, call, problem)) is not None:
-            return answer
+        shown = frozenset[str]() if problem is None else self._protected(event, call, problem)
+        if isinstance(shown, HookAnswer):
+            return shown
         verdict = self._guard.before(call)
         if verdict.decision is Decision.ESCALATE:
-            if problem is not None:  # a person has approved this call already
+            if problem is not None and shown >= {*verdict.reasons}:  # a person has approved it, and saw why rules ask
                 return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
             return self._escalated(event, call, verdict)
         answer = _answer_of(verdict)
@@ -133,18 +134,22 @@ class HookJudge:
             return replace(answer, note="\n".join(filter(None, [answer.note, note])))
         return answer
 
-    def _protected(self, event: HookEvent, call: HostCall, problem: str) -> HookAnswer | None:
-        """Returns the denial of a call that would change the guard; None if a person has approved it, once.
+    def _protected(self, event: HookEvent, call: HostCall, problem: str) -> HookAnswer | frozenset[str]:
+        """Returns the denial of a call that would change the guard; if a person has approved it, what was shown.
 
-        Only `guardagent watch` asks about it: who answers in the host is not known.
+        Only `guardagent watch` asks about it: who answers in the host is not known. An approval, which counts once, is
+        for all reasons that there are: the change of the guard, and those of rules that escalate.
         """
+        verdict = self._guard.preview(call)
+        reasons = (problem, *(verdict.reasons if verdict.decision is Decision.ESCALATE else ()))
         answer = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
-        if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
-            return None
+        is_used = answer is not None and answer.status == "approved" and self.asks.use(answer.name)
+        if answer is not None and is_used and {*reasons} <= {*answer.reasons}:
+            return frozenset(answer.reasons)
         self._guard.refuse(call, problem)
         if answer is not None and answer.status == "rejected":
             return HookAnswer(HookDecision.DENY, _REJECTED)
-        self.asks.request(self._lock.host, event.session, call.tool, call.args, (problem,))
+        self.asks.request(self._lock.host, event.session, call.tool, call.args, reasons)
         return HookAnswer(HookDecision.DENY, problem).left_to_watch("A person decides on it.")
 
     def _escalated(self, event: HookEvent, call: HostCall, verdict: Verdict) -> HookAnswer:

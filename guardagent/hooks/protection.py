@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from typing import Any
 
-from guardagent.hooks.calls import PATHS, SHELL_TOOLS, real_path
+from guardagent.hooks.calls import SHELL_TOOLS, real_path
 from guardagent.packs.shell.checks import changed_words, find_roots, is_narrowed
 from guardagent.packs.shell.commands import all_commands, operands, options, plain_words, value_after
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
@@ -28,8 +28,11 @@ _READING = frozenset(
 _READING_TOOLS = re.compile(
     r"(?:Read|Grep|Glob|LS|NotebookRead|Task|Agent|TodoWrite|WebFetch|WebSearch|AskUserQuestion|(?:.*__)?(?:read|list|search|grep|glob|get|find|view)_?\w*)"
 )
-# Tools whose other arguments are contents, in which every name may stand.
+# Editors, and their arguments that are contents, in which every name may stand.
 _EDITORS = frozenset("Write Edit MultiEdit NotebookEdit StrReplace Delete write_file edit_file replace".split())
+_CONTENTS = frozenset(
+    "content contents file_text old_string new_string old_str new_str old_text new_text new_source insert_text".split()
+)
 _WRITING_OPTIONS = frozenset(("-o", "--output", "--in-place"))
 _FIND_WRITES = frozenset(("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"))
 _OWN = frozenset("install uninstall enforce trial update".split())
@@ -45,6 +48,7 @@ _KEEPING_GIT = frozenset(
 _PLACING = frozenset("cp mv ln rsync scp install ditto".split())
 # Commands that change folders with all that is in them.
 _WHOLE_FOLDERS = frozenset(("rm", "rmdir", "shred", "chmod", "chown", "chattr", "mount"))
+_GIT_OUTPUT = re.compile(r"--o[a-z]*=|-o(?=.)")  # git takes shortened names of options
 _GIT_VALUES = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
 _DELETES = re.compile(r"--del(?:ete)?")
 _PACKAGE_MANAGERS = frozenset("pip pip3 pipx uv poetry pdm conda mamba".split())
@@ -74,7 +78,7 @@ class Protection:
             )
         if _READING_TOOLS.fullmatch(tool):
             return None
-        named = _strings({name: value for name, value in args.items() if name in PATHS} if tool in _EDITORS else args)
+        named = _strings(args, besides=_CONTENTS if tool in _EDITORS else frozenset())
         touched = next((touched_path for text in named if (touched_path := self._touched(text, cwd))), None)
         return None if touched is None else _REASON.format(touched)
 
@@ -166,7 +170,12 @@ class Protection:
         )
         if takes_ignored and (target := self._reached(".", folder, holders=True)):
             return target
-        return "" if action in _KEEPING_GIT else None
+        for before, word in pairwise(["", *words]):
+            attached = _GIT_OUTPUT.match(word)
+            into = word[attached.end() :] if attached else word if re.fullmatch("-o|--o[a-z]*", before) else ""
+            if into and (target := self._touched(into, folder)):
+                return target
+        return "" if action in _KEEPING_GIT and not {"-c", "--config-env", "--exec-path"} & set(words) else None
 
     def _of_placing(self, command: ShellCommand, folder: str) -> str | None:
         """Returns the protected path that a command moves, or that it writes where it copies something to."""
@@ -338,13 +347,14 @@ def _expanded(path: str) -> Sequence[str]:
     return (path, *islice(glob.iglob(path), _MAX_MATCHES))
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: Any, besides: frozenset[str]) -> Iterator[str]:
+    """Yields the strings of an argument, but for those of some names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            yield from _strings(name)
-            yield from _strings(part)
+            yield from _strings(name, besides)
+            yield from _strings(part, besides) if name not in besides else ()
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _strings(part)
+            yield from _strings(part, besides)

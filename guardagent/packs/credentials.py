@@ -7,9 +7,9 @@ import re
 
 _PLACES = re.compile(
     r"""(?: ^|/ ) (?:
-        \.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema|test|ci|md|rst|d\.ts)$)[^/]+)?$ | \.envrc$
+        \.env(?:\.(?!(?:example|sample|template|dist|defaults?|schema|md|rst|d\.ts)$)[^/]+)?$ | \.envrc$
           | [^/]+\.env$
-      | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?$ | \.ssh(?:/(?!known_hosts|authorized_keys|config$|[^/]*\.pub$).*)?$
+      | id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?$ | \.ssh(?:/(?!known_hosts|[^/]*\.pub$).*)?$
       | \.gnupg(?:/|$)
       | (?!(?:cert|ca|ca-?bundle|ca-?cert|chain|fullchain|public[^/]*|[^/]*\.pub)\.pem$)[^/]*\.pem$
       | [^/]*\.(?:key|p12|pfx|jks|keystore|kdbx?|ppk|ovpn|tfstate|tfvars|keychain|keychain-db)$ | [^./]+\.asc$

@@ -444,3 +444,13 @@ def test_facts_approvals_and_outcomes_are_options(cli: Cli, tmp_path: Path) -> N
         assert (ran.status, "3 traces: 2 allowed, 1 only needed approval, 0 denied" in ran.err) == (1, True)
         assert cli(*base, "--assume", "ok", "--approved", tmp_path / "a.jsonl").status == 0
     assert "expected 'ok'" in cli(*base, "--assume", "failed").err
+
+
+@pytest.mark.parametrize(
+    "row", ['{"trace": "c1", "event": null}', '{"trace": "c1", "event": true}', '{"event": 1}', "[]"]
+)
+def test_a_row_of_approved_events_says_which(row: str, tmp_path: Path) -> None:
+    """A null in place of an index does not approve all events of a trace."""
+    (tmp_path / "approved.jsonl").write_text(f"{row}\n")
+    with pytest.raises(InputError, match=r"approved\.jsonl:1: .*expected"):
+        read_approved(str(tmp_path / "approved.jsonl"))

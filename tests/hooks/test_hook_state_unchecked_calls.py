@@ -213,6 +213,25 @@ def test_a_person_can_approve_what_would_change_the_guard(tmp_path: Path) -> Non
     assert daemon.before(change, "7") == "deny"
 
 
+def test_that_approval_covers_only_the_reasons_of_rules_that_were_shown(tmp_path: Path) -> None:
+    """A rule that escalates only since the request is shown in another one."""
+    rules = "forall(Bash(), count(f:Bash(), true) < 1)"
+    rule = f"{{id: a, temporal: '{rules}', on_violation: escalate, message: Again.}}"
+    policy = f"version: 1\nunlisted: allow\npolicies: [{rule}]\n"
+    daemon = Daemon(tmp_path, "claude-code", policy)
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    change = {"command": "guardagent hook enforce"}
+    assert daemon.before(change, "1") == "deny"
+    asks.answer(asks.pending()[0].name, approves=True)
+    daemon.run({"command": "ls"}, "2")
+    assert daemon.before(change, "3") == "deny"
+    [request] = asks.pending()
+    assert len(request.reasons) == 2
+    assert "Again." in request.reasons[1]
+    asks.answer(request.name, approves=True)
+    assert daemon.before(change, "4") == "allow"
+
+
 def test_a_trial_warns_about_everything_that_would_be_stopped(tmp_path: Path) -> None:
     """Each call is a step of the history then, and an enforced policy goes on with it."""
     policy = "version: 1\nunlisted: deny\npolicies: [{id: a, temporal: 'G (tool:Bash -> X G !tool:Bash)'}]\n"

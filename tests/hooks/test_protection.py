@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +181,43 @@ def test_a_project_with_its_own_hooks(command: str, is_stopped: bool, home: Path
 def test_contents_may_name_it(tool: str, args: dict[str, Any], is_stopped: bool, project: Path) -> None:
     guarded = Protection([str(project / ".claude" / "settings.local.json")], sources=[str(project / "guardagent.yaml")])
     assert (guarded.problem(tool, args, str(project)) is not None) == is_stopped
+
+
+@pytest.mark.parametrize(
+    ("command", "is_stopped"),
+    [
+        ("git diff --output={state}/x.json", True),
+        ("git log --outp {state}/x.json", True),
+        ("git archive -o {state}/log.db HEAD", True),
+        ("git archive -o{project}/guardagent.yaml HEAD", True),
+        ("git -c core.pager='tee {state}/x' log", True),
+        ("git diff --output=a.patch", False),
+        ("git archive -o /tmp/a.tar HEAD", False),
+        ("git log --oneline --stat", False),
+        ("git add guardagent.yaml", False),
+        ("git -c color.ui=always diff", False),
+    ],
+)
+def test_the_outputs_of_git(command: str, is_stopped: bool, tmp_path: Path) -> None:
+    """A command that only reads writes where its options say."""
+    state, project = tmp_path / "state", tmp_path / "project"
+    project.mkdir()
+    protection = Protection([str(state)], sources=[str(project / "guardagent.yaml")])
+    text = command.format(state=state, project=project)
+    assert (protection.problem("Bash", {"command": text}, str(project)) is not None) is is_stopped
+
+
+@pytest.mark.parametrize(
+    ("args", "is_stopped"),
+    [
+        ({"filename": "{state}/log.db", "new_string": "x"}, True),
+        ({"edits": [{"uri": "{state}/log.db", "new_string": "x"}]}, True),
+        ({"filename": "a.py", "new_string": "{state}/log.db"}, False),
+        ({"edits": [{"path": "a.py", "old_string": "{state}/log.db"}]}, False),
+    ],
+)
+def test_an_editor_may_name_its_file_as_it_likes(args: dict[str, Any], is_stopped: bool, tmp_path: Path) -> None:
+    """Only arguments that are known to be contents may name what guards the agent."""
+    protection = Protection([str(tmp_path / "state")])
+    written = json.loads(json.dumps(args).replace("{state}", str(tmp_path / "state")))
+    assert (protection.problem("Edit", written, str(tmp_path)) is not None) is is_stopped

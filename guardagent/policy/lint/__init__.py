@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from guardagent.policy.lint import checks, redundant  # noqa: F401 - they register the checks
@@ -26,6 +27,7 @@ from guardagent.policy.policies import Policies
 __all__ = ["LintFinding", "LintReport", "lint", "lint_report"]
 
 SECONDS = 15.0
+_MOST_NAMED = 10  # tools or rules of undecided questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,11 @@ def lint_report(
         except SearchLimitError:
             target.add_undecided(name.replace("_", " "), "the rules have too many states")
     if (analysis := analysis_of(target)) is not None:
-        for question in analysis.undecided:
-            target.add_undecided(question, f"{seconds:g} seconds were not enough, or the rules are too large")
+        for question, names in analysis.undecided.items():
+            more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            about = f" ({', '.join(islice(names, _MOST_NAMED))}{more})" if names else ""
+            why = f"{seconds:g} seconds of CPU were not enough, or the rules are too large"
+            target.add_undecided(f"{question}{about}", why)
     order = {name: at for at, name in enumerate(target.ids)}
     lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))
     return LintReport(tuple(dict.fromkeys(lint_findings)), tuple(dict.fromkeys(target.undecided)), len(target.ids))

@@ -67,6 +67,7 @@ class CallExample:
 
 
 NO_EXAMPLE: CallExample | None = None
+_CAN_BE_CALLED = "whether tools can be called"
 
 
 def _question(
@@ -76,20 +77,20 @@ def _question(
 
     Args:
         undecided: the answer then.
-        about: the question in words, with the name of its first argument as `{}`.
+        about: the question in words. Its first argument, a tool or a rule, tells one from another.
     """
 
     def decorate(ask: Callable[Concatenate[PolicyAnalysis, P], R]) -> Callable[..., R]:
         @wraps(ask)
         def limited(self: PolicyAnalysis, *args: P.args, **kwargs: P.kwargs) -> R:
             if self.left <= 0:
-                self.note(about, args)
+                self.note(about, *args)
                 return undecided
             started = time.thread_time()
             try:
                 return ask(self, *args, **kwargs)
             except ExpressionLimitError:
-                self.note(about, args)
+                self.note(about, *args)
                 return undecided
             finally:
                 self.left -= time.thread_time() - started
@@ -110,7 +111,8 @@ class PolicyAnalysis:
 
     Attributes:
         left: the CPU seconds that are left.
-        undecided: the questions for which the time did not suffice, or whose expression was too large, in words.
+        undecided: the questions for which the time did not suffice, or whose expression was too large: in words, and
+            the tools and rules.
     """
 
     def __init__(
@@ -124,7 +126,7 @@ class PolicyAnalysis:
         self._policies, self._known = policies, known
         self._seconds = seconds
         self.left = budget
-        self.undecided: dict[str, None] = {}
+        self.undecided: dict[str, dict[str, None]] = {}
         self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
 
     @cached_property
@@ -135,11 +137,11 @@ class PolicyAnalysis:
         named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
-    def note(self, about: str, args: Sequence[Any]) -> None:
+    def note(self, about: str, subject: Any = None, *_more: Any) -> None:
         """Notes an undecided question."""
-        names = [subject.id if isinstance(subject, Rule) else subject for subject in args[:2]]
+        name = subject.id if isinstance(subject, Rule) else subject
         if about:
-            self.undecided[about.format(*names)] = None
+            self.undecided.setdefault(about, {}).update({name: None} if isinstance(name, str) else {})
 
     def _is_own(self, rule: Rule) -> bool:
         """Whether it is a rule of the policy itself, and no part or variant of one."""
@@ -155,6 +157,9 @@ class PolicyAnalysis:
             rules: rules that judge every call, also the earlier ones; by default all.
             others: rules that judge this call only.
         """
+        if self.left <= 0:
+            self.note(_CAN_BE_CALLED, tool)
+            return False
         rules_, more = tuple(self._policies.rules if rules is None else rules), tuple(others)
         key = self.tools | {tool}, rules_
         if key not in self._possible_tools:  # the answer for one tool needs the answers for all
@@ -171,7 +176,7 @@ class PolicyAnalysis:
                 return possible
             possible |= more
 
-    @_question(undecided=True, about="whether '{0}' can be called")
+    @_question(undecided=True, about=_CAN_BE_CALLED)
     def _may_follow(
         self, tool: str, rules: Sequence[Rule], earlier: frozenset[str], others: Sequence[Rule] = ()
     ) -> bool:
@@ -180,7 +185,7 @@ class PolicyAnalysis:
         scene.assume_earlier_calls_allowed(rules)
         return self._solve(scene, allowed) != "unsat"
 
-    @_question(undecided=False, about="whether rule '{0}' can be violated")
+    @_question(undecided=False, about="whether rules can be violated")
     def is_never_violated(self, rule: Rule) -> bool:
         """Whether it is proved that no call and no end of a session violates a rule.
 
@@ -193,7 +198,7 @@ class PolicyAnalysis:
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(rule.tools)]
         return all(self._solve(scene, [when_false(scene.rule(rule))]) == "unsat" for scene in scenes)
 
-    @_question(undecided=True)
+    @_question(undecided=True, about="whether obligations can be pending at the end")
     def _may_stay_pending(self, part: AtomicRule, policies: Policies) -> bool:
         """Whether an obligation can still be pending at the end."""
         if not isinstance(part.rule, ast.After) or part.negated:
@@ -212,11 +217,11 @@ class PolicyAnalysis:
             return False
         if any(not _is_conjunctive(rule) for rule in (first, second)) and (first_ends or second_ends):
             return _are_same(first.rules, second.rules)
-        scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(second.tools)]
-        return all(self._implied(first, second, scene) for scene in scenes)
+        return all(self._implied(first, second, tool) for tool in sorted(second.tools))
 
-    @_question(undecided=False, about="whether rule '{0}' implies rule '{1}'")
-    def _implied(self, first: Rule, second: Rule, scene: _Scene) -> bool:
+    @_question(undecided=False, about="whether rules imply others")
+    def _implied(self, first: Rule, second: Rule, tool: str) -> bool:
+        scene = _Scene(self._policies, tool, self.tools)
         kept = when_true(scene.rule(first))
         return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
 

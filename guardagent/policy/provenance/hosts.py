@@ -1,7 +1,7 @@
 """Hosts without a scheme in a text: `tokens`, `sources` and `links` tell them from file names and sentences here.
 
-A name with dots is a host if it ends in a top-level domain of the root zone (`top_level_domains.txt`, 2026), or in a
-name that is reserved for private networks and examples.
+A name with dots is a host if it ends in a top-level domain of the root zone, or in a name that is reserved for private
+networks and examples (`top_level_domains.txt`: the names that the Public Suffix List has at the top, 2026).
 """
 
 from __future__ import annotations
