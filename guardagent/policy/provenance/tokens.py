@@ -549,7 +549,8 @@ def _run(text: str) -> Iterator[SourceToken]:
     text = text.lstrip("+-")
     numbers, digits = tuple(_numbers(text)), card(text)
     if digits:  # known groups in another order are another card
-        yield SourceToken((digits, joined(text)), within=tuple(key for token in numbers for key in token.readings))
+        whole = (key for key in (digits, joined(text)) if key)
+        yield SourceToken(tuple(whole), within=tuple(key for token in numbers for key in token.readings))
         return
     digits = joined(text)
     yield from [SourceToken((digits,), parts=numbers)] if digits else numbers
