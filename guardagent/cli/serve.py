@@ -110,15 +110,14 @@ class ClientOptions:
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """Reads the address to listen at. Nothing is loaded, created or shown for an address that is not free.
+    """Reads the address to listen at.
 
     Raises:
-        InputError: it is not HOST:PORT, or another program uses it.
+        InputError: it is not HOST:PORT.
     """
     host, _, port = text.rpartition(":")
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
         raise InputError(f"'--listen' is {text!r}; expected HOST:PORT, such as '127.0.0.1:8765'")
-    require_free(host.strip("[]"), int(port))
     return host.strip("[]"), int(port)
 
 
@@ -178,6 +177,7 @@ def serve(
     server_settings = _settings(policies, settings, state, log)
     address, access = read_address(listen), clients.access()
     if access is None and is_loopback(address[0]):
+        require_free(*address)  # or tokens would be shown that no server accepts
         access = _own_access(server_settings)
     endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
     assert access is not None
@@ -370,6 +370,7 @@ def generate_server(
 
     principals: dict[str, Any] | None = None if access is None else {}
     conversations = ServedConversations(open_guard(policies, state, log, principals), principals)
+    require_free(*address)  # before the model is loaded
     settings: Any = CompletionSettings(name or Path(model).resolve().name, mode, max_tokens, tool_format)  # type: ignore[arg-type]
     batch = load_batch(model, device=device, dtype=dtype, slots=slots, max_length=max_length)
     asyncio.run(run_completions_server(settings, conversations, batch, endpoint))
