@@ -364,13 +364,13 @@ def generate_server(
         raise InputError(f"'--mode' is {mode!r}; expected 'exact' or 'fast'")
     address, access = read_address(listen), clients.access()
     endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
+    require_free(*address)  # before the model is loaded
     from guardagent.server.completions import load_batch, open_guard, run_completions_server
     from guardagent.server.completions.application import CompletionSettings
     from guardagent.server.completions.generation import ServedConversations
 
     principals: dict[str, Any] | None = None if access is None else {}
     conversations = ServedConversations(open_guard(policies, state, log, principals), principals)
-    require_free(*address)  # before the model is loaded
     settings: Any = CompletionSettings(name or Path(model).resolve().name, mode, max_tokens, tool_format)  # type: ignore[arg-type]
     batch = load_batch(model, device=device, dtype=dtype, slots=slots, max_length=max_length)
     asyncio.run(run_completions_server(settings, conversations, batch, endpoint))
