@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.constants import set_constants
@@ -21,9 +21,9 @@ from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import shortened
 from guardagent.policy.language.declarations import Definition
 from guardagent.policy.provenance.readers import DeclaredLabels, LabelSource
-from guardagent.policy.review.record import review_path
-from guardagent.programs.lock import Content, programs, toolboxes
-from guardagent.sandbox.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from guardagent.programs.lock import Content
 
 Scoped = TypeVar("Scoped", RuleSource, Definition)
 MAX_DEPTH = 10
@@ -283,6 +283,9 @@ def policy_contents(*files: Path) -> Iterator[Content]:
 
 def contents_of(read: PolicyFile) -> Iterator[Content]:
     """Yields the files of policies that have been read."""
+    from guardagent.programs.lock import Content, programs, toolboxes  # with the readers of programs
+    from guardagent.sandbox.toolbox import Toolbox
+
     for file in read.files:
         yield Content("policy", file.name, file)
     for paths in read.toolboxes.values():
@@ -295,11 +298,19 @@ def contents_of(read: PolicyFile) -> Iterator[Content]:
         yield from contents_of(read.shadow)
 
 
+def review_path(policies: Path | str) -> Path:
+    """Returns the review file of a policy file: `policies.review.json` beside `policies.yaml`."""
+    path = Path(policies)
+    return path.with_name(path.stem + ".review.json")
+
+
 def reviews_of(read: PolicyFile, other: Path | None = None, *, pinned: Container[str] = ()) -> Iterator[Content]:
     """Yields the review files beside policy files that have been read, and `other`.
 
     A review with a pinned name is expected even if it is missing: otherwise nothing would notice that it was deleted.
     """
+    from guardagent.programs.lock import Content
+
     for path in [*map(review_path, read.files), *filter(None, [other])]:
         if path == other or path.exists() or path.name in pinned:
             yield Content("review", path.name, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 LONGEST = 253  # characters of a host
 _LABEL = r"[\w-]{1,63}+"
@@ -29,9 +29,7 @@ _SENTENCES = re.compile(rf"\.(?=(?:{_STARTS})\b)(?<=[a-z]{{2}}\.)")
 
 @cache
 def _top_level_domains() -> frozenset[str]:
-    return frozenset(
-        files("guardagent.policy.provenance").joinpath("top_level_domains.txt").read_text(encoding="utf-8").split()
-    )
+    return frozenset(Path(__file__).with_name("top_level_domains.txt").read_text(encoding="utf-8").split())
 
 
 @lru_cache(4096)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from importlib.resources import files
+from pathlib import Path
 from zlib import crc32
 
 SIZE = 4  # words of a run
@@ -17,9 +17,7 @@ GAP = 3  # words that no recorded run has, and that end one
 _MARK = "~ "  # begins the keys of runs and of their words
 ALL, WINDOW = 300, 4  # runs that are all kept; of more, one of each window
 _WORD = re.compile(r"[^\W\d_]{4,}")
-_CUSTOMARY = frozenset(
-    files("guardagent.policy.provenance").joinpath("customary_words.txt").read_text(encoding="utf-8").split()
-)
+_CUSTOMARY = frozenset(Path(__file__).with_name("customary_words.txt").read_text(encoding="utf-8").split())
 
 
 def runs(text: str) -> set[str]:

@@ -235,14 +235,7 @@ class Review:
 # --- the file
 
 VERSION = 1
-SUFFIX = ".review.json"
 MAX_BYTES = 50_000_000
-
-
-def review_path(policies: Path | str) -> Path:
-    """Returns the review file of a policy file: `policies.review.json` beside `policies.yaml`."""
-    path = Path(policies)
-    return path.with_name(path.stem + SUFFIX)
 
 
 def read_review(path: Path | str) -> Review:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ class GraphFinding:
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"witness": list(self.witness)}
+        return {name: getattr(self, name) for name in self.__slots__} | {"witness": list(self.witness)}
 
 
 @dataclass(frozen=True, slots=True)
