@@ -6,7 +6,6 @@ import gc
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 from guardagent.workflow.model.graph import Graph
@@ -124,11 +123,19 @@ class BreadthFirstSearch:
 class WitnessPath(Sequence[str]):
     """A path to a node, computed on first use, since a graph can have many findings."""
 
+    __slots__ = ("_node", "_path", "_search", "_then")
+
     def __init__(self, search: BreadthFirstSearch, node: int, then: int | None) -> None:
         self._search, self._node, self._then = search, node, then
+        self._path: tuple[str, ...] | None = None
 
-    @cached_property
+    @property
     def _all(self) -> tuple[str, ...]:
+        if self._path is None:
+            self._path = self._walked_back()
+        return self._path
+
+    def _walked_back(self) -> tuple[str, ...]:
         ids, parents, node = self._search.ids, self._search.parents, self._node
         if parents[node] is None:
             return (ids[node],)

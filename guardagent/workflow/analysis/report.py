@@ -35,7 +35,14 @@ class GraphFinding:
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__} | {"witness": list(self.witness)}
+        return {
+            "check": self.check,
+            "node": self.node,
+            "severity": self.severity,
+            "message": self.message,
+            "witness": list(self.witness),
+            "suppressed": self.suppressed,
+        }
 
 
 @dataclass(frozen=True, slots=True)
