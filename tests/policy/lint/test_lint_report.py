@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from guardagent.packs.catalogue import packs as packs_of_the_catalogue
 from guardagent.policy.lint import LintFinding, lint, lint_report
 from guardagent.policy.logic.sessions import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, contradictory, rule
@@ -152,3 +154,46 @@ def test_calls_that_were_judged_need_no_proof(tmp_path: Path) -> None:
     findings = [lint_report(path, known=known).findings for known in (shown, KnownCalls())]
     assert [finding.message for finding in findings[0]] == [finding.message for finding in findings[1]]
     assert lint_report(path, ["vacuous"], known=KnownCalls.of([], ["always"])).findings == ()
+
+
+def test_everything_ends_within_the_time_and_what_is_open_is_named(tmp_path: Path) -> None:
+    """Also what is no question to the solver, such as cases that rules speak of."""
+    rules = [f"forall(tool_{at % 9}(a=a, b=b), a > {at} -> b < {at} || fact(f{at % 5}) == b)" for at in range(60)]
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(rules)],
+            }
+        )
+    )
+    started = time.thread_time()
+    report = lint_report(path, seconds=2)
+    assert time.thread_time() - started < 4
+    assert any("not decided: 2 seconds" in line and "r5" in line for line in report.undecided)
+
+
+def test_rules_of_packs_are_questioned_only_beside_own_rules(tmp_path: Path) -> None:
+    """So that a file with all packs is linted soon, and a contradiction with one of its own rules is found."""
+    path = tmp_path / "policies.yaml"
+    packs = [f"guardagent:{pack.name}" for pack in packs_of_the_catalogue()]
+    own = ["forall(refund(amount=a), a <= 100)", "forall(refund(amount=a), a >= 200)"]
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "include": packs,
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(own)],
+            }
+        )
+    )
+    started = time.thread_time()
+    report = lint_report(path)
+    assert time.thread_time() - started < 10
+    assert [(finding.kind, finding.policy, finding.tool) for finding in report.findings] == [
+        ("contradictory", "r1", "refund")
+    ]
+    assert report.undecided == ()

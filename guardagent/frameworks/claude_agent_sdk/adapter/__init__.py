@@ -34,6 +34,7 @@ from guardagent.enforcement.host_adapter import HostApproval
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
+    NO_REVIEWER,
     PRE,
     ClaudeCalls,
     ClaudeSessions,
