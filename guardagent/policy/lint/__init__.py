@@ -80,8 +80,10 @@ def lint_report(
             lint_findings += check(target)
         except SearchLimitError:
             target.add_undecided(name.replace("_", " "), "the rules have too many states")
-    analysis = analysis_of(target)
-    for question, names in [*target.late.items(), *(analysis.undecided.items() if analysis is not None else ())]:
+    if (analysis := analysis_of(target)) is not None:
+        for question, names in analysis.undecided.items():
+            target.late.setdefault(question, {}).update(names)
+    for question, names in target.late.items():
         more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         about = f" ({', '.join(islice(names, _MOST_NAMED))}{more})" if names else ""
         why = f"{seconds:g} seconds of CPU were not enough, or the rules are too large"
