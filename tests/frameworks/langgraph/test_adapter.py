@@ -141,10 +141,10 @@ def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: 
     """The denial has the rule's reason, and explains what to configure; no reviewer has rejected anything."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
-    said = results(made.invoke(user(), thread()))[0].content
-    assert "- large: More than 100 needs a person's approval." in said
-    assert "compile it with checkpointer=..." in said
-    assert "rejected" not in said
+    text = results(made.invoke(user(), thread()))[0].content
+    assert "- large: More than 100 needs a person's approval." in text
+    assert "compile it with checkpointer=..." in text
+    assert "rejected" not in text
     assert shop.refunds == []
 
 
