@@ -87,7 +87,7 @@ def _names(verdict: Verdict) -> list[str]:
 
 
 def test_the_gravest_reason_comes_first(pack: Pack) -> None:
-    """What blocks comes before what a person may approve."""
+    """Rules that block come before those that a person may lift."""
     responses = load_policies(pack.folder / "policy.yaml").responses
     for _, verdict in judged(pack, 1):
         asks = [responses[name] is Decision.ESCALATE for name in _names(verdict)]

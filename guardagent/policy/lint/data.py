@@ -41,7 +41,7 @@ def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
 
 
 def _known_calls(target: LintTarget) -> KnownCalls:
-    """What needs no proof: what judged calls have shown, and that the rules of included packs are sound."""
+    """Returns the calls and violations that need no proof: those that judged calls have shown, and those of packs."""
     packs = {rule.id for rule in target.rules} - {rule.id for rule in target.own}
     tools = frozenset(tool for tools in target.tags.values() for tool in tools) - target.own_tools if packs else ()
     return KnownCalls.of({*target.known.allowed, *tools}, {*target.known.violated, *packs})

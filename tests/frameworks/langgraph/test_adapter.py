@@ -166,7 +166,7 @@ def test_a_missing_checkpointer_is_reported_before_a_call_needs_it(
     assert shop.refunds == [("W1", 50)] * 2
 
 
-def test_a_middleware_reports_a_missing_checkpointer_before_the_model_is_asked(tmp_path: Path, caplog: Any) -> None:
+def test_a_middleware_reports_a_missing_checkpointer_before_any_model_request(tmp_path: Path, caplog: Any) -> None:
     """The run makes no call at all."""
     agent(guard_of(tmp_path, APPROVED), says("hello"), [], checkpointer=None).invoke(user(), thread())
     assert "no checkpointer" in caplog.text
