@@ -83,7 +83,8 @@ def contradictory_cases(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     rules = related_rules(target) if analysis is not None else []
     reported: set[tuple[str, ...]] = set()
-    for case in (stated_case for rule in rules for stated_case in _stated_cases(rule, target)):
+    own = [rule for rule in target.own if rule in rules]
+    for case in (stated_case for rule in own for stated_case in _stated_cases(rule, target)):
         beside = [rule for rule in rules if terms_of(rule) & terms_of(case.rule)]
         for tool in sorted((case.needed.tools & target.own_tools) - target.forbidden_tools):
             assert analysis is not None
