@@ -435,7 +435,7 @@ def unreachable_data(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     for rule in target.own if analysis is not None else ():
         assert analysis is not None
-        for read in rule.rules:
+        for read in rule.rules if not target.tells_others_apart(rule) else ():
             for part in read.parts if isinstance(read, ast.AllOf) else (read,):
                 if isinstance(part, ast.Forall):
                     yield from _unreachable_cases(

@@ -5,7 +5,7 @@ A name that is spelled almost like another one can be right, so that these notes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from guardagent.policy.language.parser import named_arguments
@@ -31,16 +31,18 @@ def notes_on_names(target: LintTarget) -> Iterator[str]:
         for named in (named for read in rule.rules for named in named_arguments(read)):
             for tool in named.tools:
                 arguments.setdefault(tool, {}).setdefault(named.name, []).append(rule.id)
-    yield from _near(tools, "tool", "")
+    yield from _near(tools, "tool", "", [*target.tags.values()])
     for tool, uses in arguments.items():
         yield from _near(uses, "argument", f" of '{tool}'")
     if tools:
         yield _UNCHECKED
 
 
-def _near(uses: Mapping[str, list[str]], kind: str, of: str) -> Iterator[str]:
+def _near(
+    uses: Mapping[str, list[str]], kind: str, of: str, alternatives: Sequence[Collection[str]] = ()
+) -> Iterator[str]:
     for first, second in combinations(uses, 2):
-        if _is_near(first, second):
+        if _is_near(first, second) and not any({first, second} <= {*names} for names in alternatives):
             yield (
                 f"the {kind}s '{first}' ({rules_of(uses[first])}) and '{second}' ({rules_of(uses[second])}){of} are "
                 f"spelled almost alike; if they are the same {kind}, write one name"

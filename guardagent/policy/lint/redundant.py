@@ -60,7 +60,11 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     if analysis is None:
         return
-    rules = [rule for rule in target.rules if is_over_data(rule) and not is_never_violated(target, rule)]
+    rules = [
+        rule
+        for rule in target.rules
+        if is_over_data(rule) and not target.tells_others_apart(rule) and not is_never_violated(target, rule)
+    ]
     exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
     reported = set(rules_about_forbidden_calls(target))
@@ -320,7 +324,7 @@ def vacuous_data(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     for rule in target.own if analysis is not None else ():
         assert analysis is not None
-        for at, read in enumerate(rule.rules):
+        for at, read in enumerate(rule.rules if not target.tells_others_apart(rule) else ()):
             single_rule = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
             if is_over_data(single_rule) and single_rule.tools and not meant and is_never_violated(target, single_rule):

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from guardagent._support.files import is_in_pack
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.history_index import ANY
-from guardagent.policy.evaluation.operands import Library
+from guardagent.policy.evaluation.history_index import ANY, AnyTool
+from guardagent.policy.evaluation.operands import OTHER_TOOL, Library
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
@@ -95,7 +95,14 @@ class LintTarget:
     def own_tools(self) -> frozenset[str]:
         """The tools that these rules judge; beside packs, those that they name."""
         alone = len(self.own) == len(self.rules)
-        return frozenset(tool for rule in self.own for tool in (rule.tools if alone else rule.named_tools))
+        tools = frozenset(tool for rule in self.own for tool in (rule.tools if alone else rule.named_tools))
+        return tools - {OTHER_TOOL} if any(map(self.tells_others_apart, self.own)) else tools
+
+    def tells_others_apart(self, rule: Rule) -> bool:
+        """Whether a rule may treat tools that the file does not name differently: then no example stands for them."""
+        nodes = (node for read in rule.rules for node in ast.walk(read))
+        reads_name = any(isinstance(node, ast.OfCall) and node.what == "tool" for node in nodes)
+        return reads_name and self.file.tools is None and isinstance(rule.tools, AnyTool)
 
     @property
     def left(self) -> float:
@@ -137,7 +144,7 @@ class LintTarget:
     @cached_property
     def tools(self) -> Sequence[str]:
         """The tools that can be called; if the file has no list of tools, another tool is included."""
-        known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
+        known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, OTHER_TOOL]
         return [tool for tool in known if self.policies.for_anyone(tool).listed]
 
     @cached_property

@@ -202,3 +202,23 @@ def test_rules_of_packs_are_questioned_only_beside_own_rules(tmp_path: Path) -> 
         ("contradictory", "r1", "refund")
     ]
     assert report.undecided == ()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["tool(f) matches /get_.*/", "!(tool(f) matches /drop_.*/)", 'tool(f) matches /put_.*/ -> has(args(f), "x")'],
+)
+def test_nothing_is_proved_of_tools_that_a_file_does_not_name(condition: str, tmp_path: Path) -> None:
+    """A rule may tell them apart by their names, and no made-up tool stands for all."""
+    path = tmp_path / "policies.yaml"
+    rules = [f"forall(f:*(), {condition})", "forall(get_refund(amount=a), a <= 100)"]
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(rules)],
+            }
+        )
+    )
+    assert lint(path) == []

@@ -64,6 +64,11 @@ def test_other_words_plurals_and_numbers_are_names_of_their_own(rule: str, tmp_p
     assert len(notes(rule, tmp_path)) == 1
 
 
+def test_the_tools_of_a_tag_are_alternatives(tmp_path: Path) -> None:
+    """A host has one of them."""
+    assert len(notes("forall(@shell(), false)", tmp_path, "tags: {shell: [bash, Bash, run_shell, runShell]}\n")) == 1
+
+
 def test_with_tools_there_is_nothing_to_note(tmp_path: Path) -> None:
     """A name that they lack is an error when the file is loaded."""
     assert notes("G(tool:get_oder -> O tool:get_order)", tmp_path, "tools: [refund, get_order, get_oder]\n") == ()
