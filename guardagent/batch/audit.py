@@ -230,7 +230,7 @@ def judge_traces(
     ]
 
 
-UNKNOWN_OUTCOME = "the outcome of "
+UNKNOWN_OUTCOME = "the outcome of "  # begins what is said of a call whose log does not say how it ended
 
 
 def audit_trace(policies: Policies, trace: Trace, assumptions: Assumptions = NO_ASSUMPTIONS) -> Verdict:
