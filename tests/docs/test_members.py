@@ -20,12 +20,10 @@ from tests.docs.test_docs import ROOT
         ("language", "{}(", rule_functions()),
         ("models", "{}", BACKENDS.shipped()),
         ("verify", "`{}`", (*CHECKS.shipped(), *reports.FORMATS.shipped(), *drawing.FORMATS.shipped())),
-        ("commands/verify", "{}", reports.FORMATS.shipped()),
-        ("commands/graph", "{}", drawing.FORMATS.shipped()),
         ("commands/report", "{}", formats.FORMATS.shipped()),
     ],
 )
 def test_each_name_is_on_its_page(page: str, form: str, names: Iterable[str]) -> None:
-    """Pages of commands have them from the help of an option."""
+    """The page of a command has them from the help of its option."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     assert [name for name in names if form.format(name) not in text] == []
