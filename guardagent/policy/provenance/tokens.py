@@ -28,8 +28,8 @@ from guardagent.policy.provenance.amounts import (
     card,
     joined,
     keys_before_unit,
+    keys_in_groups,
     readings,
-    short_keys,
 )
 from guardagent.policy.provenance.hosts import LONGEST, before_sentence, is_host, parted, sentences_apart
 from guardagent.policy.provenance.spelling import normalized, with_hidden
@@ -67,8 +67,8 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_NO_WORD = r"\s:=\"'<>(),;|\[\]{}\x00"
-_MIXED_WORD = re.compile(rf"(?<![^{_NO_WORD}])[^{_NO_WORD}/\\@]{{8,}}+(?![/\\@])")
+_NO_WORD = re.compile(r"[:=\"'<>(),;|\[\]{}\x00]")
+_WORDS_APART = str.maketrans(dict.fromkeys(":=\"'<>(),;|[]{}\x00", " "))
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -159,7 +159,7 @@ class Scanner:
             keys += filter(None, [key_of(plain.lower())])
             tokens += self._tokens_in(plain)
         inner = {
-            spelling for plain in texts for value in _values_in(plain, paths=True) for spelling in self._spelled(value)
+            spelling for plain in texts for values in _values_in(plain, paths=True) for spelling in self._spelled(*values)
         }
         is_listed = any(token.identifies or token.is_name for token in tokens)
         if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
@@ -183,10 +183,10 @@ class Scanner:
             )
         yield from (SourceToken((id_,)) for id_ in self._ids_in(plain))
 
-    def _spelled(self, values: str) -> Iterator[str]:
+    def _spelled(self, of_lines: str, of_words: str) -> Iterator[str]:
         """The keys of values and of the tokens in them."""
-        yield from filter(None, map(key_of, values.lower().split("\x00")))
-        for plain in _texts_in(values.replace("\x00", "\n")):
+        yield from filter(None, map(key_of, f"{of_lines}\x00{of_words}".lower().split("\x00")))
+        for plain in _texts_in(of_words.replace("\x00", "\n")):
             yield from (spelling for token in self._tokens_in(plain) for spelling in token.spellings())
 
     def recorded(self, texts: Iterable[str]) -> set[str]:
@@ -195,21 +195,24 @@ class Scanner:
         written = with_hidden("\x00".join(texts))
         text = normalized(written)
         if text != written and "://" in written:
-            keys.update(_written_hosts(_URL.findall(written)))
-        whole_texts = list(_texts_in(text))
-        values = [value for plain in whole_texts for value in _values_in(plain)]
-        for plain in chain(whole_texts, *map(_texts_in, values)):
+            keys.update(_written_hosts(_URL.findall("\n".join(word for word in written.split() if "://" in word))))
+        plain_texts = list(_texts_in(text))
+        values = [values for plain in plain_texts for values in _values_in(plain)]
+        plain_texts += (plain for _, of_words in values for plain in _texts_in(of_words))
+        for plain in chain(plain_texts, (of_lines for of_lines, _ in values)):
             whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
             keys.update(
                 [word if len(word) <= SHORT_KEY else _hashed(word) for word in whole if len(word) >= MIN_LENGTH]
             )
+        for plain in plain_texts:
             condensed = _condensed(sentences_apart(plain).lower())
-            matches = _scanned(condensed)
-            for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
+            columns = list(zip(*_scanned(condensed), strict=True))
+            for kind, column in zip(KINDS, columns, strict=False):
                 matched_texts = set(column)
                 matched_texts.discard("")
                 keys.update(kind.keys(matched_texts))
-            keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
+            if columns and any(columns[_TAIL_AT]):
+                keys.update(mail + tail for mail, tail in zip(*columns[_MAIL_AT : _TAIL_AT + 1], strict=True) if tail)
             keys.update(map(_hashed, _mixed_words(condensed)))
             keys.update(self._ids_in(plain))
         keys.discard("")
@@ -255,14 +258,13 @@ def _hashed(text: str) -> str:
 
 def _squeezed(text: str) -> str:
     """The text with one space between words."""
-    if not text.isascii():
-        return " ".join(text.split())
-    for sign in _WHITESPACE:
-        if sign in text:
-            text = text.replace(sign, " ")
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text
+    if text.isascii():
+        for sign in _WHITESPACE:
+            if sign in text:
+                text = text.replace(sign, " ")
+        if "  " not in text:
+            return text
+    return " ".join(text.split())
 
 
 def _is_plain(text: str) -> bool:
@@ -282,8 +284,10 @@ def readings_of(text: str, visible: str) -> list[str]:
     return [plain.replace("\x00", _STRANGE) for plain in spelled]
 
 
-def _values_in(text: str, *, paths: bool = False) -> Iterator[str]:
+def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[str, str]]:
     """The values of queries and of `name=value`, joined by null characters; the sign + is read as a space, too.
+
+    Those of lines have tokens of several words, which the text has, too. The second string has those of words.
 
     Args:
         text: the text.
@@ -294,14 +298,18 @@ def _values_in(text: str, *, paths: bool = False) -> Iterator[str]:
             sign = "=" if parts is _PARTS else "/"
             lines = [line for line in text.replace("\x00", "\n").split("\n") if sign in line]
             words = [word for line in lines for word in line.split() if sign in word]
-            values = "\n".join(lines if lines != words else ()) + "\n" + "\n".join(words)
-            values = values.translate(parts)
-            yield values if "+" not in values else f"{values}\x00{values.replace('+', ' ')}"
+            yield _spaced("\n".join(lines).translate(parts)), _spaced("\n".join(words).translate(parts))
+
+
+def _spaced(values: str) -> str:
+    return values if "+" not in values else f"{values}\x00{values.replace('+', ' ')}"
 
 
 def _mixed_words(condensed: str) -> set[str]:
     """The words of letters and digits, such as keys, hashes and passwords."""
-    words = {word.strip(_TRAILING + "{") for word in _MIXED_WORD.findall(condensed)}
+    parts = condensed.translate(_WORDS_APART) if condensed.isascii() else _NO_WORD.sub(" ", condensed)
+    long = {word for word in parts.split() if len(word) >= _MIXED_LENGTH and not word.isdecimal()}
+    words = {word.strip(_TRAILING) for word in long if not ("/" in word or "@" in word or "\\" in word)}
     return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
 
 
@@ -360,8 +368,8 @@ def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
     yield text
     if not depth or _LONG_RUN not in text.encode("utf-8", "replace").translate(_RUNS):
         return
-    long = {word for word in text.split() if len(word) >= _LONG_WORD}
-    mixed = [word for word in long if not (word.islower() or word.isupper())]  # as base64 nearly always is
+    long = [word for word in text.split() if len(word) >= _LONG_WORD]
+    mixed = {word for word in long if not (word.islower() or word.isupper())}  # as base64 nearly always is
     for word in set(_BASE64.findall("\n".join(mixed))) if mixed else ():
         if word.islower() or word.isupper() or word.isdecimal():
             continue
@@ -419,9 +427,10 @@ def _doubts(texts: Iterable[str]) -> list[str]:
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
-    apart = {part for text in texts if _BETWEEN_LINKS.search(text) for part in parted(text)}
+    whole = "\n".join(texts)
+    apart = {part for text in texts for part in parted(text)} if _BETWEEN_LINKS.search(whole) else set()
     urls = {text for text in apart if "://" in text} | texts
-    hosts = [_host_key(host) for host in _hosts("\n".join(urls))]
+    hosts = [_host_key(host) for host in _hosts("\n".join(urls) if apart else whole)]
     return chain(
         map(_url_key, urls), hosts, _doubts(hosts), _keys_inside(urls), _name_keys(apart - urls) if apart else ()
     )
@@ -475,16 +484,14 @@ def _iban(text: str) -> Iterator[SourceToken]:
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
     compact = [text for text in texts if len(text) >= _IBAN and text.isalnum()]
+    accounts = [text[4:].lstrip("0") for text in compact if text[4:].isdecimal()]
     tokens = [token for text in texts.difference(compact) for token in _iban(text)]
-    accounts = [
-        key for iban in (*compact, *(iban for token in tokens for iban in token.readings)) for key in _account(iban)
-    ]
-    return chain(compact, accounts, (key for token in tokens for key in token.spellings()))
+    return chain(compact, accounts, (key for token in tokens for key in (*token.spellings(), *token.within)))
 
 
 def _account(iban: str) -> tuple[str, ...]:
     """The number of the account in an IBAN, without its country."""
-    return (iban[4:].lstrip("0"),) if iban[4:].isdecimal() and iban[:1].isalpha() else ()
+    return (iban[4:].lstrip("0"),) if iban[4:].isdecimal() else ()
 
 
 def _path(text: str) -> Iterator[SourceToken]:
@@ -558,7 +565,9 @@ def _run(text: str) -> Iterator[SourceToken]:
 
 def _run_keys(texts: set[str]) -> Iterable[str]:
     groups = [text for text in texts if not text.isdecimal()]
-    return chain(_number_keys(texts), short_keys(texts), map(joined, groups), map(card, groups))
+    digits = [text.lstrip("0") for text in texts if text.isdecimal()]
+    keys = [number if len(number) >= MIN_LENGTH else f"{SHORT}{number or 0}" for number in digits]
+    return chain(keys, keys_in_groups(groups), map(joined, groups), map(card, groups))
 
 
 def _numbers(text: str) -> Iterator[SourceToken]:
