@@ -67,8 +67,7 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_NO_WORD = re.compile(r"[:=\"'<>(),;|\[\]{}\x00]")
-_WORDS_APART = str.maketrans(dict.fromkeys(":=\"'<>(),;|[]{}\x00", " "))
+_WORDS_APART = str.maketrans(dict.fromkeys(":=\"'<>(),;|[]{}\x00", " ") | dict.fromkeys("/\\@", "\x00"))
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -307,9 +306,8 @@ def _spaced(values: str) -> str:
 
 def _mixed_words(condensed: str) -> set[str]:
     """The words of letters and digits, such as keys, hashes and passwords."""
-    parts = condensed.translate(_WORDS_APART) if condensed.isascii() else _NO_WORD.sub(" ", condensed)
-    long = {word for word in parts.split() if len(word) >= _MIXED_LENGTH and not word.isdecimal()}
-    words = {word.strip(_TRAILING) for word in long if not ("/" in word or "@" in word or "\\" in word)}
+    parts = condensed.translate(_WORDS_APART).split()
+    words = {word.strip(_TRAILING) for word in parts if len(word) >= _MIXED_LENGTH and "\x00" not in word}
     return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
 
 
@@ -423,7 +421,7 @@ def _doubtful(text: str) -> tuple[str, ...]:
 
 
 def _doubts(texts: Iterable[str]) -> list[str]:
-    return [_DOUBT + shorter for shorter in map(before_sentence, texts) if shorter]
+    return [_DOUBT + shorter for text in texts if text.count(".") > 1 and (shorter := before_sentence(text))]
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
@@ -484,8 +482,9 @@ def _iban(text: str) -> Iterator[SourceToken]:
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
     compact = [text for text in texts if len(text) >= _IBAN and text.isalnum()]
-    accounts = [text[4:].lstrip("0") for text in compact if text[4:].isdecimal()]
-    tokens = [token for text in texts.difference(compact) for token in _iban(text)]
+    accounts = [account.lstrip("0") for text in compact if (account := text[4:]).isdecimal()]
+    others = texts.difference(compact) if len(compact) < len(texts) else ()
+    tokens = [token for text in others for token in _iban(text)]
     return chain(compact, accounts, (key for token in tokens for key in (*token.spellings(), *token.within)))
 
 
