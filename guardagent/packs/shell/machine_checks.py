@@ -54,6 +54,19 @@ _ADMINISTRATION = {
     ),
     "brew": re.compile(r"^services (?:stop|kill)"),
     **dict.fromkeys(("supervisorctl", "pm2", "initctl"), re.compile(r"^(?:stop|shutdown|remove|delete|kill)\b")),
+    # Packages and versions of languages that other projects use, too.
+    **dict.fromkeys(
+        "gem pipx rustup pyenv rbenv nodenv goenv asdf mise nvm fnm volta sdk luarocks opam choco scoop".split(),
+        re.compile(r"^(?:(?!component|target)\S+ )?(?:uninstall\S*|remove|rm|cleanup)(?: (?!--help)|$)"),
+    ),
+    "cargo": re.compile("^uninstall "),
+    "uv": re.compile("^tool uninstall "),
+    "dotnet": re.compile("^tool uninstall .*(?:-g|--global)"),
+    **dict.fromkeys(("conda", "mamba"), re.compile(r"^(?:env )?remove .*(?:-n|--name|-p|--prefix|--all)")),
+    "go": re.compile("^clean .*-modcache"),
+    **dict.fromkeys(
+        ("emerge", "nix-env", "nix-collect-garbage"), re.compile("-[cCed]|--(?:unmerge|depclean|uninstall|delete)")
+    ),
     "ssh-add": re.compile(r"-[dD]"),
     "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
@@ -66,7 +79,8 @@ _DEVELOPMENT_SERVER = re.compile(
     r"|(?:python3?|node|ruby|php|bun run|deno run|go run|java -jar) [\w-][\w./-]*\.\w+(?: [\w.:=-]+)*"
 )
 _LEAVES_CONTAINER = re.compile(
-    r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
+    r"--privileged|--security-opt[= ]\S*(?:unconfined|disable)|"
+    r"--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
     r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
 )
 
@@ -187,7 +201,7 @@ _UPLOADS = {
 
 
 _HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
-_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)")
+_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)|^-S (?:0\.0\.0\.0|\[::\])|^file-server\b")
 _LOCAL = re.compile(r" (?:-b|--bind)[ =](?:localhost|127\.0\.0\.1|::1)(?: |$)")
 _OTHER_HOST = re.compile(
     r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
@@ -222,7 +236,7 @@ def check_network(command: ShellCommand, _: str) -> Iterator[str]:
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"
-    if name.startswith("python") and _SERVER.search(text) and not _LOCAL.search(text):
+    if name.startswith(("python", "php", "caddy")) and _SERVER.search(text) and not _LOCAL.search(text):
         yield "upload"
 
 
@@ -412,13 +426,16 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
     "git": re.compile(r"^credential (?:fill|get)"),
+    **dict.fromkeys(("xclip", "xsel", "pbpaste", "wl-paste"), re.compile(r"^$|^(?!.*-i).*(?:-o\b|--output)")),
     "printenv": re.compile(r"SECRET|TOKEN|PASSW|KEY|CREDENTIAL"),
 }
 _TUNNELS = frozenset("ngrok cloudflared localtunnel lt bore frpc chisel sish zrok sshuttle wg-quick openvpn".split())
 _SCANNERS = frozenset(
     "nmap masscan zmap tcpdump tshark ettercap arp-scan hydra nikto sqlmap metasploit msfconsole john hashcat".split()
 )
-_REMOVES_PACKAGES = re.compile(r"^(?:-\S+ )*(?:remove|purge|autoremove|erase|uninstall|del|-r|--remove|-R\w*)\b")
+_REMOVES_PACKAGES = re.compile(
+    r"^(?:-\S+ )*(?:remove|rm|purge|autoremove|erase|uninstall|del|-r|-P|--remove|--purge|-R\w*)\b"
+)
 _SYSTEM_PACKAGES = frozenset("apt apt-get dpkg rpm dnf yum zypper pacman apk brew snap flatpak".split())
 
 
@@ -444,29 +461,14 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 
 # --- credentials and the history of commands
 
-_NO_READERS = (
-    "git",
-    "mkdir",
-    "du",
-    "tree",
-    "dirname",
-    "basename",
-    "rmdir",
-    "echo",
-    "printf",
-    "test",
-    "[",
-    "[[",
-    "ls",
-    "stat",
-)
+_NO_READERS = "git mkdir du tree dirname basename rmdir echo printf test [ [[ ls stat".split()
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {
     "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
     "secret-tool": ("lookup", "search"),
     "pass": ("show",),
-    "gpg": ("--export-secret-keys", "--export-secret-subkeys"),
+    "gpg": ("--export-secret-keys", "--export-secret-subkeys", "--delete-secret-keys"),
 }
 
 

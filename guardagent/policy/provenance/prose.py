@@ -31,7 +31,9 @@ def runs(text: str) -> set[str]:
     places = _neighbours(words, range(SIZE))
     if len(words) - SIZE >= ALL:
         number = {word: crc32(word.encode("utf-8", "replace")) for word in set(words)}
-        order = list(map(hash, _neighbours([number[word] for word in words], range(SIZE))))  # of numbers: always the same
+        order = list(
+            map(hash, _neighbours([number[word] for word in words], range(SIZE)))
+        )  # of numbers: always the same
         least = set(map(min, _neighbours(order, range(WINDOW))))
         places = compress(places, map(least.__contains__, order))
     runs = {_MARK + " ".join(run) for run in places}

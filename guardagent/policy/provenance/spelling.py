@@ -14,7 +14,9 @@ _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot|[@.]) {0,2}[\])}] {0,2}", re.IGNORECASE)
 _SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]|[@.]) {0,2}[\])}]")
 _SPACED = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
-_SPACED_SIGN = re.compile(r"@(?: {1,2}|(?<=[^\s,;:] @)|(?<=[^\s,;:]  @))(?=[\w-]{1,63}\.\w)")  # quick: begins with a sign
+_SPACED_SIGN = re.compile(
+    r"@(?: {1,2}|(?<=[^\s,;:] @)|(?<=[^\s,;:]  @))(?=[\w-]{1,63}\.\w)"
+)  # quick: begins with a sign
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"

@@ -45,8 +45,9 @@ _DOUBT = "? "  # begins the key of what may be a host or an address
 _IBAN = 15  # characters, at least
 _MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
 _MIXED_LENGTH, _MIXED = 8, 3  # characters of a mixed word; changes between letters and digits in one that identifies
-_PARTS = str.maketrans(dict.fromkeys('=&?#;|<>"\n', "\x00"))
-_PATH_PARTS = str.maketrans(dict.fromkeys('/\\:=&?#;|<>"\n', "\x00"))
+_PARTS = dict.fromkeys('&?#;|<>"\n', "\x00")
+_PATH_PARTS = _PARTS | dict.fromkeys("/\\:", "\x00")
+_HIDES_VALUE = re.compile(r"[@/\\+?~%&#]|.{17}")  # in a word whose value the scan of the text may not see
 _LONG_WORD = 16  # characters of a word that may be base64
 
 _EXPRESSION = r"""
@@ -67,7 +68,7 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_WORDS_APART = str.maketrans(dict.fromkeys(":=\"'<>(),;|[]{}\x00", " ") | dict.fromkeys("/\\@", "\x00"))
+_WORDS_APART = {"\x00": " ", **dict.fromkeys(":=\"'<>(),;|[]{}", " "), **dict.fromkeys("/\\@", "\x00")}
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -158,7 +159,10 @@ class Scanner:
             keys += filter(None, [key_of(plain.lower())])
             tokens += self._tokens_in(plain)
         inner = {
-            spelling for plain in texts for values in _values_in(plain, paths=True) for spelling in self._spelled(*values)
+            spelling
+            for plain in texts
+            for values in _values_in(plain, paths=True)
+            for spelling in self._spelled(*values)
         }
         is_listed = any(token.identifies or token.is_name for token in tokens)
         if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
@@ -182,28 +186,28 @@ class Scanner:
             )
         yield from (SourceToken((id_,)) for id_ in self._ids_in(plain))
 
-    def _spelled(self, of_lines: str, of_words: str) -> Iterator[str]:
+    def _spelled(self, values: set[str], words: str) -> Iterator[str]:
         """The keys of values and of the tokens in them."""
-        yield from filter(None, map(key_of, f"{of_lines}\x00{of_words}".lower().split("\x00")))
-        for plain in _texts_in(of_words.replace("\x00", "\n")):
+        yield from filter(None, (key_of(value.rstrip("=").lower()) for value in values))
+        for plain in _texts_in(words.replace("\x00", "\n")):
             yield from (spelling for token in self._tokens_in(plain) for spelling in token.spellings())
 
     def recorded(self, texts: Iterable[str]) -> set[str]:
         """The keys of many strings: their own, and those of their tokens."""
         keys: set[str] = set()
+        scanned: list[str] = []
         written = with_hidden("\x00".join(texts))
         text = normalized(written)
         if text != written and "://" in written:
             keys.update(_written_hosts(_URL.findall("\n".join(word for word in written.split() if "://" in word))))
         plain_texts = list(_texts_in(text))
-        values = [values for plain in plain_texts for values in _values_in(plain)]
-        plain_texts += (plain for _, of_words in values for plain in _texts_in(of_words))
-        for plain in chain(plain_texts, (of_lines for of_lines, _ in values)):
-            whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
-            keys.update(
-                [word if len(word) <= SHORT_KEY else _hashed(word) for word in whole if len(word) >= MIN_LENGTH]
-            )
+        for values, words in [pair for plain in plain_texts for pair in _values_in(plain)]:
+            keys.update(_whole_keys("\x00".join(value for value in values if value[-1] != "=")))
+            scanned.append(words)
+            plain_texts += list(_texts_in(words))[1:]
         for plain in plain_texts:
+            keys.update(_whole_keys(plain))
+        for plain in plain_texts + scanned:
             condensed = _condensed(sentences_apart(plain).lower())
             columns = list(zip(*_scanned(condensed), strict=True))
             for kind, column in zip(KINDS, columns, strict=False):
@@ -283,10 +287,8 @@ def readings_of(text: str, visible: str) -> list[str]:
     return [plain.replace("\x00", _STRANGE) for plain in spelled]
 
 
-def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[str, str]]:
-    """The values of queries and of `name=value`, joined by null characters; the sign + is read as a space, too.
-
-    Those of lines have tokens of several words, which the text has, too. The second string has those of words.
+def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[set[str], str]]:
+    """The values of queries and of `name=value`, with the names, and those of words; the sign + is a space, too.
 
     Args:
         text: the text.
@@ -295,18 +297,35 @@ def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[str, str]]:
     for parts, is_there in ((_PARTS, "=" in text), (_PATH_PARTS, paths and "/" in text and "." in text)):
         if is_there:
             sign = "=" if parts is _PARTS else "/"
-            lines = [line for line in text.replace("\x00", "\n").split("\n") if sign in line]
-            words = [word for line in lines for word in line.split() if sign in word]
-            yield _spaced("\n".join(lines).translate(parts)), _spaced("\n".join(words).translate(parts))
+            lines = "\n".join(line for line in text.replace("\x00", "\n").split("\n") if sign in line)
+            words = [word for word in dict.fromkeys(lines.split()) if sign in word]
+            values = _parted("\n".join([lines, *words]).replace("=", "=\n"), parts)  # a name keeps its sign
+            hidden = _parted("\n".join(filter(_HIDES_VALUE.search, words)).replace("=", "\n"), parts)
+            yield set(map(str.strip, values.split("\x00"))) - {""}, hidden
 
 
-def _spaced(values: str) -> str:
-    return values if "+" not in values else f"{values}\x00{values.replace('+', ' ')}"
+def _parted(text: str, parts: dict[str, str]) -> str:
+    text = _translated(text, parts)
+    return text if "+" not in text else f"{text}\x00{text.replace('+', ' ')}"
+
+
+def _translated(text: str, signs: dict[str, str]) -> str:
+    if text.isascii():
+        return text.translate({ord(sign): other for sign, other in signs.items()})
+    for sign, other in signs.items():
+        text = text.replace(sign, other)
+    return text
+
+
+def _whole_keys(text: str) -> list[str]:
+    """The keys of strings that are joined by null characters."""
+    strings = map(str.strip, _squeezed(text).lower().split("\x00"))
+    return [string if len(string) <= SHORT_KEY else _hashed(string) for string in strings if len(string) >= MIN_LENGTH]
 
 
 def _mixed_words(condensed: str) -> set[str]:
     """The words of letters and digits, such as keys, hashes and passwords."""
-    parts = condensed.translate(_WORDS_APART).split()
+    parts = _translated(condensed, _WORDS_APART).split()
     words = {word.strip(_TRAILING) for word in parts if len(word) >= _MIXED_LENGTH and "\x00" not in word}
     return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
 
