@@ -45,8 +45,8 @@ _DOUBT = "? "  # begins the key of what may be a host or an address
 _IBAN = 15  # characters, at least
 _MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
 _MIXED_LENGTH, _MIXED = 8, 3  # characters of a mixed word; changes between letters and digits in one that identifies
-_PARTS = dict.fromkeys('&?#;|<>"\n', "\x00")
-_PATH_PARTS = _PARTS | dict.fromkeys("/\\:", "\x00")
+_PARTS = dict.fromkeys(map(ord, '&?#;|<>"\n'), "\x00")
+_PATH_PARTS = _PARTS | dict.fromkeys(map(ord, "/\\:"), "\x00")
 _HIDES_VALUE = re.compile(r"[@/\\+?~%&#]|.{17}")  # in a word whose value the scan of the text may not see
 _LONG_WORD = 16  # characters of a word that may be base64
 
@@ -68,7 +68,7 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_WORDS_APART = {"\x00": " ", **dict.fromkeys(":=\"'<>(),;|[]{}", " "), **dict.fromkeys("/\\@", "\x00")}
+_WORDS_APART = dict.fromkeys(map(ord, "\x00:=\"'<>(),;|[]{}"), " ") | dict.fromkeys(map(ord, "/\\@"), "\x00")
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -236,7 +236,7 @@ class Scanner:
 
 def words_of(text: str) -> str:
     """The words of a text, with one space around each."""
-    return f" {' '.join(word.strip(_AROUND) for word in normalized(text).lower().split())} "
+    return f" {' '.join([word.strip(_AROUND) for word in normalized(text).lower().split()])} "
 
 
 def short_names(text: str) -> set[str]:
@@ -304,16 +304,17 @@ def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[set[str], st
             yield set(map(str.strip, values.split("\x00"))) - {""}, hidden
 
 
-def _parted(text: str, parts: dict[str, str]) -> str:
+def _parted(text: str, parts: dict[int, str]) -> str:
     text = _translated(text, parts)
     return text if "+" not in text else f"{text}\x00{text.replace('+', ' ')}"
 
 
-def _translated(text: str, signs: dict[str, str]) -> str:
+def _translated(text: str, signs: dict[int, str]) -> str:
+    """As `str.translate`, but not slow for other text than ASCII."""
     if text.isascii():
-        return text.translate({ord(sign): other for sign, other in signs.items()})
-    for sign, other in signs.items():
-        text = text.replace(sign, other)
+        return text.translate(signs)
+    for code, other in signs.items():
+        text = text.replace(chr(code), other)
     return text
 
 
@@ -325,7 +326,7 @@ def _whole_keys(text: str) -> list[str]:
 
 def _mixed_words(condensed: str) -> set[str]:
     """The words of letters and digits, such as keys, hashes and passwords."""
-    parts = _translated(condensed, _WORDS_APART).split()
+    parts = _translated(condensed, _WORDS_APART).split() if len(condensed) >= _MIXED_LENGTH else ()
     words = {word.strip(_TRAILING) for word in parts if len(word) >= _MIXED_LENGTH and "\x00" not in word}
     return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
 
