@@ -283,7 +283,9 @@ def _asks_for_name(words: list[str]) -> bool:
 
 # --- packages and modules from an address of the command, and settings of package managers
 
-_ADDRESS = re.compile(r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist):|\.git(?:#|@|$)")
+_ADDRESS = re.compile(
+    r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist|gh|gl):|\.git(?:#|@|$)"
+)
 _CONTAINERS = ("docker", "podman", "nerdctl", "buildah", "docker-compose", "podman-compose")
 _CONTEXT = re.compile(rf"{_ADDRESS.pattern}|^(?:oci:|github\.com/)")
 # Options whose value is text for a package or an image.
@@ -291,7 +293,9 @@ _TEXTS = frozenset("--build-arg --label --annotation --cache-from --cache-to --s
 _INSTALLS = {  # a manager -> its commands that fetch packages; none for any
     "pip pip3 pipx uv poetry conda mamba": "install add download tool run create",
     "npm pnpm yarn bun": "install i add exec dlx x create link ci",
-    "npx bunx uvx": "",
+    "npx bunx uvx nix-shell cookiecutter cruft copier ansible-pull cpanm": "",
+    "nix ansible-galaxy luarocks": "run shell profile develop build install collection",
+    "terraform tofu pulumi": "init new",
     "cargo": "install add",
     "gem": "install sources fetch update",
     "go": "get install run",
@@ -318,13 +322,9 @@ _UNCHECKED = re.compile(
 )
 _CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
 _MANAGER_SETTINGS = {
-    "npm": ("set", "edit"),
-    "pnpm": ("set",),
-    "yarn": ("set",),
-    "pip": ("set", "edit"),
-    "pip3": ("set", "edit"),
-    "composer": ("--global",),
-    "bundle": ("--global",),
+    **dict.fromkeys(("npm", "pip", "pip3"), ("set", "edit")),
+    **dict.fromkeys(("pnpm", "yarn"), ("set",)),
+    **dict.fromkeys(("composer", "bundle"), ("--global",)),
 }
 
 
@@ -340,11 +340,7 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
         address = _CONTEXT if name in _CONTAINERS else _ADDRESS
         if any(address.search(word) or _OTHER_INDEX.match(word) for word in names) or _short_index(name, words):
             yield "remote_code"
-        if (
-            name == "go"
-            and any("@" in word and "." in word.partition("/")[0] for word in words)
-            and words[:1] == ["run"]
-        ):
+        if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):
             yield "remote_code"
     if _installs_for_user(name, words):
         yield "outside"
@@ -453,7 +449,7 @@ def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 def _has_script(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
-    if name not in CODE_READERS or name in "sed vi vim nvim just ninja rake ant task gdb lldb".split():
+    if name not in CODE_READERS or name in "sed vi vim nvim just ninja rake ant task gdb lldb java".split():
         return False
     return any(has_danger(name, word) for word in words)
 

@@ -770,9 +770,27 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
         yield "unreadable"
 
 
+# Programs -> files that they run though no argument names them.
+_BUILD_FILES = {
+    "npm pnpm yarn bun": "package.json",
+    "pip pip3 uv": "setup.py pyproject.toml requirements.txt",
+    "pytest py.test tox nox": "conftest.py tox.ini noxfile.py",
+    "cargo": "Cargo.toml build.rs",
+    "gradle gradlew mvn mvnw": "build.gradle build.gradle.kts settings.gradle pom.xml",
+    "rake bundle rails": "Rakefile Gemfile",
+    "docker docker-compose podman": "Dockerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml",
+    "cmake": "CMakeLists.txt",
+    "vagrant": "Vagrantfile",
+}
+_RUN_FILES = {name: paths.split() for names, paths in _BUILD_FILES.items() for name in names.split()}
+
+
 def _of_build_files(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
     """The scripts of makefiles, packages and git hooks that were written before and that a command runs."""
     name = command.name or ""
+    if paths := _RUN_FILES.get(name):
+        downloads = (path for path, file in files.written.items() if "remote_code" in file.kinds)
+        yield from ("remote_code" for path in downloads if posixpath.basename(path) in paths)
     if name in MAKES:
         yield from _of_makefiles(command, files)
     elif name in ("npm", "pnpm", "yarn", "bun"):

@@ -21,18 +21,18 @@ MAX_MODE = 40  # characters of a mode
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
 _CONTROL = frozenset(
     "shutdown reboot halt poweroff init telinit killall killall5 pkill skill snice iptables ip6tables nft ufw "
-    "swapoff modprobe insmod "
-    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
-    "sysctl setenforce "
-    "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
-    "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
-    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository".split()
+    "swapoff modprobe insmod rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec "
+    "systemctl service sysctl setenforce auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser "
+    "addgroup delgroup csrutil spctl update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository nvram fdesetup update-ca- "
+    "certificates update-ca-trust resolvectl".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
     "service": ("--status-all",),
     **dict.fromkeys(("reg", "sc", "schtasks", "netsh"), ("query", "/query", "show")),
     "sysctl": ("-a", "-n"),
+    **dict.fromkeys(("nvram", "fdesetup", "resolvectl"), ("-p", "status", "query")),
     "mount": ("", "-l"),
     "firewall-cmd": ("--state", "--list-all"),
     "update-alternatives": ("--list", "--display", "--query"),
@@ -45,7 +45,7 @@ _ADMINISTRATION = {
     ),
     "nmcli": re.compile(r"\b(?:off|on|up|down|delete|modify|add|disconnect)\b"),
     **dict.fromkeys(("hostnamectl", "timedatectl", "localectl"), re.compile(r"set-|^hostname .")),
-    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove")),
+    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove|linger")),
     "journalctl": re.compile(r"--(?:vacuum|rotate|flush)"),
     **dict.fromkeys(("defaults", "gsettings", "dconf"), re.compile(r"^(?:write|delete|import|rename|set|reset|load)")),
     **dict.fromkeys(
@@ -67,6 +67,7 @@ _ADMINISTRATION = {
     **dict.fromkeys(
         ("emerge", "nix-env", "nix-collect-garbage"), re.compile("-[cCed]|--(?:unmerge|depclean|uninstall|delete)")
     ),
+    **dict.fromkeys(("mkcert", "security", "tmutil"), re.compile(r"^-(?:un)?install|^(?:add-|delete|disable|remove)")),
     "ssh-add": re.compile(r"-[dD]"),
     "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
@@ -201,7 +202,7 @@ _UPLOADS = {
 
 
 _HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
-_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)|^-S (?:0\.0\.0\.0|\[::\])|^file-server\b")
+_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)|^-S (?:0\.0\.0\.0|\[::\])|^(?:file-server|daemon)\b")
 _LOCAL = re.compile(r" (?:-b|--bind)[ =](?:localhost|127\.0\.0\.1|::1)(?: |$)")
 _OTHER_HOST = re.compile(
     r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
@@ -236,7 +237,7 @@ def check_network(command: ShellCommand, _: str) -> Iterator[str]:
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"
-    if name.startswith(("python", "php", "caddy")) and _SERVER.search(text) and not _LOCAL.search(text):
+    if name.startswith(("python", "php", "caddy", "git")) and _SERVER.search(text) and not _LOCAL.search(text):
         yield "upload"
 
 

@@ -158,12 +158,7 @@ class Scanner:
         for plain in texts:
             keys += filter(None, [key_of(plain.lower())])
             tokens += self._tokens_in(plain)
-        inner = {
-            spelling
-            for plain in texts
-            for values in _values_in(plain, paths=True)
-            for spelling in self._spelled(*values)
-        }
+        inner = {key for plain in texts for pair in _values_in(plain, paths=True) for key in self._spelled(*pair)}
         is_listed = any(token.identifies or token.is_name for token in tokens)
         if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
             tokens += (SourceToken((spelling,), identifies=False) for spelling in sorted(inner))
