@@ -76,7 +76,7 @@ async def checked(port: int, token: str, session: str, rate: float, seconds: flo
 
 
 def waited_for_cpu(pid: int) -> float:
-    """The milliseconds for which the first thread of a process was ready to run and waited for a CPU; NaN if unknown."""
+    """The milliseconds for which the first thread of a process waited for a CPU; NaN if unknown."""
     stat = Path(f"/proc/{pid}/schedstat")
     return int(stat.read_text().split()[1]) / 1e6 if stat.exists() else float("nan")
 
@@ -91,7 +91,7 @@ async def measured(port: int, token: str, pid: int, rate: float, seconds: float)
     approval = (await agent.post(f"/v1/sessions/{session}/check", {"call": call}))["approval"]["id"]
     await checked(port, token, session, rate, 2.0)
     print(
-        "| waiting | p50 ms | p99 ms | longest ms | failed | CPU of a core | waited for a CPU |\n|---|---|---|---|---|---|---|"
+        "| waiting | p50 ms | p99 ms | longest ms | failed | CPU of a core | waited ms/s |\n|---|---|---|---|---|---|---|"
     )
     for count in WAITERS:
         pauses = [RAMP * at / count for at in range(count)]

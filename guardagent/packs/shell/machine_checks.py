@@ -24,8 +24,8 @@ _CONTROL = frozenset(
     "swapoff modprobe insmod rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec "
     "systemctl service sysctl setenforce auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser "
     "addgroup delgroup csrutil spctl update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
-    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository nvram fdesetup update-ca- "
-    "certificates update-ca-trust resolvectl".split()
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository nvram fdesetup "
+    "update-ca-certificates update-ca-trust resolvectl".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
