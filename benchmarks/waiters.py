@@ -91,7 +91,7 @@ async def measured(port: int, token: str, pid: int, rate: float, seconds: float)
     approval = (await agent.post(f"/v1/sessions/{session}/check", {"call": call}))["approval"]["id"]
     await checked(port, token, session, rate, 2.0)
     print(
-        "| waiting | p50 ms | p99 ms | longest ms | failed | CPU of a core | waited ms/s |\n|---|---|---|---|---|---|---|"
+        "| waiting | p50 ms | p99 ms | longest | failed | CPU of a core | waited ms/s |\n|---|---|---|---|---|---|---|"
     )
     for count in WAITERS:
         pauses = [RAMP * at / count for at in range(count)]
