@@ -427,7 +427,9 @@ def test_a_request_that_depends_on_an_unknown_outcome_is_unchecked(tmp_path: Pat
     """So are the rules beside it. A model is asked once, and what it says stands."""
     (tmp_path / "looked.py").write_text(LOOKED)
     (tmp_path / "tools.py").write_text(UNSUCCESSFUL)
-    (tmp_path / "p.yaml").write_text(f"toolbox: tools.py\n{ORDER}- {{id: looked, request: Look first., program: looked.py}}\n")
+    (tmp_path / "p.yaml").write_text(
+        f"toolbox: tools.py\n{ORDER}- {{id: looked, request: Look first., program: looked.py}}\n"
+    )
     policies = load_policies(tmp_path / "p.yaml")
     read = read_trace(json.dumps(trace("t", *unknown(LOOK, PAY, RECEIVED))), "t", 1)
     verdict = audit_trace(policies, read)
