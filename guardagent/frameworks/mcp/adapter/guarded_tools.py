@@ -55,6 +55,7 @@ MISSING = (
 )
 
 _channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_GRACE = 0.05  # seconds after a connection is closed, in which the calls that this cancels are recorded
 
 
 class ClientSessions:
@@ -93,6 +94,7 @@ class ClientSessions:
             await anyio.sleep_forever()
         finally:
             with anyio.CancelScope(shield=True):
+                await anyio.sleep(_GRACE)
                 await asyncio.to_thread(end_conversation, self._guard, name)
 
 
