@@ -71,7 +71,7 @@ def test_every_toolbox_function_is_on_its_page() -> None:
 
 
 def test_every_page_of_a_host_says_how_a_run_ends() -> None:
-    """Who ends a conversation is in the table of hosts, too."""
+    """So does the table of hosts, in the same sense."""
     text = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
     pages = dict(re.findall(r"^\| ([^|]+) \| .*\(hosts/(\S+)\) \|$", text, re.MULTILINE))
     table = text.partition("| host | conversation | ended by |")[2].partition("\n\n")[0]

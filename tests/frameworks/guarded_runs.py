@@ -27,7 +27,7 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
-    OWED,
+    PENDING,
     Shop,
     broken_rules,
     guard_of,
@@ -191,8 +191,8 @@ def only_a_successful_login_counts(stage: Stage) -> None:
 
 @guarded_run
 def a_run_ends_no_conversation(stage: Stage) -> None:
-    """What one owes, a later one does; `guard.end` says what is missing, and the next run begins from nothing."""
-    shop, guard = Shop(), guard_of(stage.folder, OWED)
+    """A later run can do what one owes; `guard.end` says what is missing, and the next run begins from nothing."""
+    shop, guard = Shop(), guard_of(stage.folder, PENDING)
     stage.run(guard, shop, refund(5), "later")
     stage.run(guard, shop, [("wire", {"amount": 5})], "done")
     assert guard.end("c1").label == 0

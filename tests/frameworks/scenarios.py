@@ -83,7 +83,7 @@ policies:
     temporal: forall(refnud(amount=a), a <= 100)
 """
 
-OWED = """
+PENDING = """
 version: 1
 policies:
   - id: wired

@@ -55,7 +55,7 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
-    OWED,
+    PENDING,
     Shop,
     broken_rules,
     guard_of,
@@ -158,7 +158,7 @@ def test_a_conversation_ends_with_its_connection(
 ) -> None:
     """A warning says what is missing, as the log does; another connection is another conversation."""
     log, shop = MemoryLog(), Shop()
-    server = make(guard_of(tmp_path, OWED, log=log), tools_of(shop, *NAMES))
+    server = make(guard_of(tmp_path, PENDING, log=log), tools_of(shop, *NAMES))
     for _ in range(2):
         run(calls_of(connect(server), [[refund(5)]]))
     run(calls_of(connect(server), [[refund(6), ("wire", {"amount": 6})]]))
