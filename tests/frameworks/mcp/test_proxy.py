@@ -32,7 +32,6 @@ from tests.frameworks.scenarios import (
     APPROVED,
     ASKS,
     AT_MOST_ONE,
-    AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
@@ -190,22 +189,6 @@ def test_control_returns_to_the_user(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
-def test_an_order_of_steps(tmp_path: Path) -> None:
-    """A refund needs an earlier authentication; a failed one does not count."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, AUTHENTICATED), tmp_path) as client:
-            await client.begin()
-            assert failed(await client.call("refund", order_id="W1", amount=50))
-            await client.call("authenticate", email="ann@example.com", code="0")
-            assert failed(await client.call("refund", order_id="W1", amount=50))
-            await client.call("authenticate", email="ann@example.com")
-            assert not failed(await client.call("refund", order_id="W1", amount=50))
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 50]]
-
-
 @ERAS
 @pytest.mark.parametrize(
     ("reply", "expected"),
@@ -304,38 +287,7 @@ def test_no_call_runs_after_a_halt(tmp_path: Path) -> None:
     assert book(tmp_path) == []
 
 
-def test_one_of_two_concurrent_refunds_is_paid(tmp_path: Path) -> None:
-    """The rule allows at most one of two identical concurrent calls."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, AT_MOST_ONE), tmp_path) as client:
-            await client.begin()
-            same = {"name": "refund", "arguments": {"order_id": "W1", "amount": 50}}
-            names = [await client.ask("tools/call", same) for _ in range(2)]
-            reply = [await client.answered(name) for name in names]
-            assert sorted(map(failed, reply)) == [False, True]
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 50]]
-
-
 SLOW = AT_MOST_ONE.replace("refund(", "slow_refund(")
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """A call that is cancelled while its tool runs has paid; the repeated call is denied."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, SLOW), tmp_path) as client:
-            await client.begin()
-            name = await client.ask("tools/call", {"name": "slow_refund", "arguments": {"order_id": "W1", "amount": 5}})
-            while not paid(tmp_path):  # noqa: ASYNC110 - a file has no events
-                await asyncio.sleep(0.02)
-            await client.notify("notifications/cancelled", {"requestId": name})
-            assert failed(await client.call("slow_refund", order_id="W1", amount=5))
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 5]]
 
 
 def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None:
@@ -615,19 +567,6 @@ def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:
 
     run(session())
     assert paid(tmp_path) == []
-
-
-def test_a_conversation_continues_in_the_next_proxy(tmp_path: Path) -> None:
-    """With a ledger and a conversation id, the next proxy knows the earlier payments."""
-    options = ("--ledger", str(tmp_path / "ledger.db"), "--conversation", "c1")
-
-    async def session() -> bool:
-        async with client_of(proxy_command(tmp_path, AT_MOST_ONE, *options), tmp_path) as client:
-            await client.begin()
-            return failed(await client.call("refund", order_id="W1", amount=5))
-
-    assert [run(session()), run(session())] == [False, True]
-    assert paid(tmp_path) == [["W1", 5]]
 
 
 def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
