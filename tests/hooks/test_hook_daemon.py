@@ -220,7 +220,7 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
 
 
 def test_hooks_that_may_answer_prompts_are_named(claude: HookUser) -> None:
-    """Where the host asks: of several hooks, the command that may answer its prompts."""
+    """Of several hooks, the command that may answer prompts of the host, where the host asks."""
     path = claude.home / ".claude" / "settings.json"
     settings = json.loads(path.read_text())
     for name, hook in (
