@@ -40,7 +40,7 @@ def test_events_have_the_documented_answers(user: HookUser) -> None:
     assert user.run("ls -la") == "allow"
     assert user.run("rm -rf ~") == "deny"
     assert user.run("python3 script.py $UNKNOWN") == ("ask" if user.host == "claude-code" else "deny")
-    fields = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}}
+    fields: dict[str, Any] = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}}
     assert decision(user.host, user.send("before", **fields, future={"x": None})) == "allow", "old versions give no id"
     payload = event(user.host, "before", user.project, **fields)
     name = "conversation_id" if user.host == "cursor" else "session_id"
@@ -58,7 +58,8 @@ MALFORMED = ["", "{", "[]", '"x"', "{}", '{"hook_event_name": "PreToolUse"}', '{
 
 def test_an_unknown_or_malformed_event_denies(claude: HookUser) -> None:
     unknown = event("claude-code", "PreSomething", claude.project, tool_name="Bash", tool_input={"command": "ls"})
-    for text in (*MALFORMED, '{"tool_input": NaN}', unknown):
+    events: list[Any] = [*MALFORMED, '{"tool_input": NaN}', unknown]
+    for text in events:
         assert decision("claude-code", claude.send("before", text)) == "deny", text
 
 
