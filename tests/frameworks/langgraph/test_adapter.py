@@ -17,35 +17,10 @@ from langchain_core.tools import StructuredTool, tool
 
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph import (
-    GuardMiddleware,
-    RunStopped,
-    approve,
-    edit,
-    guarded_tool_node,
-    reject,
-)
+from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
-from tests.frameworks.langgraph.agents import (
-    agent,
-    awaited_tools,
-    graph,
-    results,
-    says,
-    thread,
-    tools_of_shop,
-    user,
-)
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.langgraph.agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 BOTH = pytest.mark.parametrize("build", [agent, graph], ids=["agent", "graph"])
 

@@ -28,16 +28,7 @@ from tests.frameworks.mcp.helpers import (
     shop_command,
     text_of,
 )
-from tests.frameworks.scenarios import (
-    APPROVED,
-    ASKS,
-    AT_MOST_ONE,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    OVER_LIMIT,
-    REPLAN,
-)
+from tests.frameworks.scenarios import APPROVED, ASKS, AT_MOST_ONE, HALTED, LIMIT, MISSPELT, OVER_LIMIT, REPLAN
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "2026-07-28"])
 FREE = "version: 1\npolicies:\n  - id: free\n    temporal: G(tool:zzz -> O tool:zzz)\n"

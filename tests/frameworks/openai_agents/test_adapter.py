@@ -18,15 +18,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, conversation, guarded, request
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, MISSPELT, Shop, guard_of
 
 LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
 
