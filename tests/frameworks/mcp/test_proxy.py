@@ -300,12 +300,7 @@ def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None
     assert paid(tmp_path) == [["W1", 5]]
 
 
-BROKEN = {
-    "raises": "raise RuntimeError('the database is down')",
-    "hangs": "import time; time.sleep(2)",
-    "wrong type": "return object()",
-    "exits": "raise SystemExit(0)",
-}
+BROKEN = {"hangs": "import time; time.sleep(2)", "exits": "raise SystemExit(0)"}  # others: test_tool_guard.py
 
 
 @pytest.mark.parametrize("fault", BROKEN)
@@ -679,33 +674,20 @@ CRASHES = AT_MOST_ONE.replace("refund(", "crash(")
 
 
 def test_the_proxy_survives_a_crash_of_the_server(tmp_path: Path) -> None:
-    """The current call gets an error and stays in flight; then the server is restarted."""
+    """The current call gets an error and stays in flight; then the server is restarted, however often."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, CRASHES), tmp_path) as client:
             await client.begin()
             reply = await client.call("crash", order_id="W1")
             assert "started again" in reply["error"]["message"]
-            assert failed(await client.call("crash", order_id="W1"))
+            for order in ("W1", "W2", "W3"):
+                assert failed(await client.call("crash", order_id=order))
             assert not failed(await client.call("refund", order_id="W1", amount=5))
             assert (await client.request("tools/list"))["result"]["tools"]
 
     run(session())
-    assert book(tmp_path) == [["crash", "W1"], ["refund", "W1", 5]]
-
-
-def test_the_proxy_survives_many_crashes(tmp_path: Path) -> None:
-    """The crashes follow one another."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, FREE), tmp_path) as client:
-            await client.begin()
-            for number in range(3):
-                assert failed(await client.call("crash", order_id=str(number)))
-            assert not failed(await client.call("get_order", order_id="W1"))
-
-    run(session())
-    assert len(book(tmp_path)) == 3
+    assert book(tmp_path) == [["crash", "W1"], ["crash", "W2"], ["crash", "W3"], ["refund", "W1", 5]]
 
 
 def test_other_output_of_the_server_is_dropped(tmp_path: Path) -> None:
