@@ -219,10 +219,7 @@ def test_a_wrong_trace_says_where(says: str) -> None:
         ("[]", "a list; expected a JSON object"),
         ('{"id": "a", "id": "b"}', "key 'id' appears twice"),
         ('{"id": "a", "proposed": {"tool": "a", "args": {"n": 1, "n": 2}}}', "key 'n' appears twice"),
-        (
-            '{"id": "a", "histroy": []}',
-            "histroy: is not a key of this format; did you mean 'history'?",
-        ),
+        ('{"id": "a", "histroy": []}', "histroy: is not a key of this format; did you mean 'history'?"),
         ('{"id": NaN}', "NaN is not a JSON value"),
         ("{", "not JSON at column 2"),
         ("[" * 100_000, "not acceptable JSON"),

@@ -37,8 +37,7 @@ def run_console(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.name, marks=[] if page.name in QUICK else [pytest.mark.slow]) for page in PAGES],
+    "page", [pytest.param(page, id=page.name, marks=[] if page.name in QUICK else [pytest.mark.slow]) for page in PAGES]
 )
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     """Files are written, Python prints the output that the page shows, and commands succeed."""

@@ -58,15 +58,7 @@ from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
 from guardagent.enforcement import ToolGuard as HostGuard
 from guardagent.enforcement.remote import wait_for_reviewers
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.frameworks.python import (
-    Answer,
-    ToolTurn,
-    conversation,
-    guard_tools,
-    guarded,
-    run_agent,
-    run_tool_calls,
-)
+from guardagent.frameworks.python import Answer, ToolTurn, conversation, guard_tools, guarded, run_agent, run_tool_calls
 from guardagent.generation.local import (
     GeneratedTurn,
     GuardedLogits,
