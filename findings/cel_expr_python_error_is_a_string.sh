@@ -11,7 +11,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q cel-expr-python==0.1.3
+"$folder/venv/bin/pip" install -q --no-compile cel-expr-python==0.1.3
 "$folder/venv/bin/python" - <<'PYTHON'
 from cel_expr_python import cel
 

@@ -11,7 +11,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q common-expression-language==0.10.0 cel-python==0.5.0
+"$folder/venv/bin/pip" install -q --no-compile common-expression-language==0.10.0 cel-python==0.5.0
 "$folder/venv/bin/python" - <<'PYTHON'
 import cel
 import celpy

@@ -12,7 +12,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q jiter==0.19.0
+"$folder/venv/bin/pip" install -q --no-compile jiter==0.19.0
 "$folder/venv/bin/python" - <<'PYTHON'
 from jiter import from_json
 

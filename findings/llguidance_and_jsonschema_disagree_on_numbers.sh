@@ -13,7 +13,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q llguidance==1.9.1 jsonschema==4.26.0
+"$folder/venv/bin/pip" install -q --no-compile llguidance==1.9.1 jsonschema==4.26.0
 "$folder/venv/bin/python" - <<'PYTHON'
 import json
 

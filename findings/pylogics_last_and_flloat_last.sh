@@ -11,7 +11,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q pylogics==0.2.1 flloat==0.3.0
+"$folder/venv/bin/pip" install -q --no-compile pylogics==0.2.1 flloat==0.3.0
 "$folder/venv/bin/python" - <<'PYTHON'
 from flloat.parser.ltlf import LTLfParser
 from pylogics.parsers import parse_ltl

@@ -13,7 +13,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q regopy==1.5.2
+"$folder/venv/bin/pip" install -q --no-compile regopy==1.5.2
 "$folder/venv/bin/python" - <<'PYTHON'
 from regopy import Interpreter
 

@@ -10,7 +10,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q rtamt==0.4.10
+"$folder/venv/bin/pip" install -q --no-compile rtamt==0.4.10
 "$folder/venv/bin/python" - <<'PYTHON'
 import rtamt
 

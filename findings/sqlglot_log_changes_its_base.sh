@@ -10,7 +10,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q sqlglot==30.30.0
+"$folder/venv/bin/pip" install -q --no-compile sqlglot==30.30.0
 "$folder/venv/bin/python" - <<'PYTHON'
 from sqlglot import ErrorLevel, transpile
 

@@ -12,7 +12,7 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q tree-sitter-bash==0.25.1 tree-sitter==0.25.2
+"$folder/venv/bin/pip" install -q --no-compile tree-sitter-bash==0.25.1 tree-sitter==0.25.2
 "$folder/venv/bin/python" - <<'PYTHON'
 import tree_sitter_bash
 from tree_sitter import Language, Parser
