@@ -19,7 +19,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Links to files of the checkout that are no pages become code: the site has no copy of them."""
+    """Names of files become titles of their blocks; links to files without a page become code."""
+    markdown = re.sub(r"^\*\*`(\S+)`\*\*\n```(\w+)$", r'```\2 title="\1"', markdown, flags=re.MULTILINE)
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?:guardagent|benchmarks)/[^)]*\)", r"`\1`", markdown)
 
 

@@ -12,17 +12,24 @@ from tests.runs import ehr_input, ehr_log
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"(?:^\*\*`(?P<file>\S+)`\*\*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```",  # a line **`name`** makes it a file
+    re.MULTILINE | re.DOTALL,
+)
 QUICK = ("README.md", "guards.md", "install.md", "language.md", "packs.md", "provenance.md", "traces.md", "words.md")
 SKIPPED = ("make ", "guardagent bench ")  # they run this suite, or need a data set
 
 
+def expected_output(text: str) -> list[str]:
+    """Returns the lines that a block prints by its `#> ` lines; one that ends in a backslash goes on in the next."""
+    return [line[3:] for line in re.sub(r" \\\n#> +", " ", text).splitlines() if line.startswith("#> ")]
+
+
 def run_python(text: str, folder: Path) -> None:
-    """Runs a block, and compares what it prints with its `#> ` lines."""
-    expected = [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+    """Runs a block, and compares what it prints with what it shows."""
     ran = subprocess.run([sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == expected
+    assert ran.stdout.splitlines() == expected_output(text)
 
 
 def run_console(text: str, folder: Path) -> None:
