@@ -32,6 +32,11 @@ class Recipe:
     conversations: list[list[str]] = field(default_factory=list)
 
 
+def lines(conversation: str) -> list[str]:
+    """Returns the calls of a conversation; a long verdict stands below its call, by 4 spaces, and goes on by 6."""
+    return re.sub(r"\n {4}(?=\S)", "  ", re.sub(r"\n {6}(?=\S)", " ", conversation)).splitlines()
+
+
 def recipes() -> Iterator[Recipe]:
     for section in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
         recipe = Recipe(section.partition("\n")[0])
@@ -46,11 +51,6 @@ def recipes() -> Iterator[Recipe]:
 
 
 RECIPES = list(recipes())
-
-
-def lines(conversation: str) -> list[str]:
-    """Returns the calls of a conversation; a long verdict stands below its call, by 4 spaces, and goes on by 6."""
-    return re.sub(r"\n {4}(?=\S)", "  ", re.sub(r"\n {6}(?=\S)", " ", conversation)).splitlines()
 
 
 class Conversation:

@@ -35,7 +35,7 @@ def run_python(text: str, folder: Path) -> None:
 def run_console(text: str, folder: Path) -> None:
     """Runs the lines that begin with `$ `; each must succeed, or exit with a verdict."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text, re.MULTILINE):
+    for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text.replace("\\\n", ""), re.MULTILINE):
         if line.startswith(SKIPPED):
             continue
         environment = {**os.environ, "PATH": path}
@@ -60,6 +60,14 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
             run_python(block["text"], tmp_path)
         elif block["kind"] == "console":
             run_console(block["text"], tmp_path)
+
+
+@pytest.mark.parametrize("page", [PAGES[0], *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_examples_fit_the_column_of_the_site(page: Path) -> None:
+    """They have 74 columns at most, but for JSON Lines, where a line is a record."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if not (block["file"] or block["kind"]).endswith("jsonl"):
+            assert [line for line in block["text"].splitlines() if len(line) > 74] == []
 
 
 @pytest.mark.parametrize("page", [PAGES[0], *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
