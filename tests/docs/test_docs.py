@@ -12,6 +12,7 @@ from tests.runs import ehr_input, ehr_log
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TUTORIAL = ROOT / "docs" / "tutorial.md"  # test_tutorial.py runs it
 BLOCK = re.compile(
     r"(?:^\*\*`(?P<file>\S+)`\*\*\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```",  # a line **`name`** makes it a file
     re.MULTILINE | re.DOTALL,
@@ -45,7 +46,11 @@ def run_console(text: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.name, marks=[] if page.name in QUICK else [pytest.mark.slow]) for page in PAGES],
+    [
+        pytest.param(page, id=page.name, marks=[] if page.name in QUICK else [pytest.mark.slow])
+        for page in PAGES
+        if page != TUTORIAL
+    ],
 )
 def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
     """Files are written, Python prints the output that the page shows, and commands succeed."""
