@@ -69,10 +69,12 @@ def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [PAGES[0], *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
 def test_examples_fit_the_column_of_the_site(page: Path) -> None:
-    """They have 74 columns at most, but for JSON Lines, where a line is a record."""
-    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+    """They are fenced, and have 74 columns at most; only JSON Lines have more, where a line is a record."""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
         if not (block["file"] or block["kind"]).endswith("jsonl"):
             assert [line for line in block["text"].splitlines() if len(line) > 74] == []
+    assert not re.search(r"^(?![-* ]|\d+\.).*\n\n    \w", BLOCK.sub("", text), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", [PAGES[0], *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
