@@ -68,14 +68,23 @@ class Reader:
     def _serve(self, command: str) -> str:
         command = f"exec {command} --listen 127.0.0.1:{self._port}"
         self._server = subprocess.Popen(
-            ["/bin/sh", "-c", command], cwd=self._folder, env=self._environment, text=True, stdout=subprocess.PIPE
+            ["/bin/sh", "-c", command],
+            cwd=self._folder,
+            env=self._environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         assert self._server.stdout
-        lines = [self._server.stdout.readline() for _ in range(3)]
-        agent, self._person = (line.split()[-1] for line in lines[:2])
+        printed = ""
+        while "serving at" not in printed:
+            line = self._server.stdout.readline()
+            assert line, printed
+            printed += line
+        agent, self._person = re.findall(r"token: +(ga_\w+)", printed)
         self._environment["GUARDAGENT_TOKEN"] = agent
         threading.Thread(target=self._approve, daemon=True).start()
-        return "".join(lines).replace(self._port, "8764")
+        return printed.replace(self._port, "8764")
 
     def _approve(self) -> None:
         address, headers = f"http://127.0.0.1:{self._port}/v1/approvals", {"authorization": f"Bearer {self._person}"}
