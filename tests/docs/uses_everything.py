@@ -54,7 +54,7 @@ from guardagent import (
 from guardagent.batch.records import read_case
 from guardagent.batch.survivors import surviving
 from guardagent.bench import BenchExample, Evaluation, read_examples, run_evaluation
-from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
+from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run, terminal_approver
 from guardagent.enforcement import ToolGuard as HostGuard
 from guardagent.enforcement.remote import wait_for_reviewers
 from guardagent.enforcement.tool_guard import gave_up
@@ -190,7 +190,7 @@ def tools_of_an_agent_with_a_server() -> Answer:
     with RemoteGuard(
         "https://guard.example", token_file=Path("token"), approver=wait_for_reviewers(60)
     ) as remote_guard:
-        tools = guard_tools([print], remote_guard)
+        tools = guard_tools([print, terminal_approver], remote_guard)
         return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], tools, remote_guard)
 
 
