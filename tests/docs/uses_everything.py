@@ -182,7 +182,7 @@ def tools_of_an_agent() -> Answer:
         turn: ToolTurn = run_tool_calls([], {"refund": again}, tool_guard, conversation=name + text)
     call = HostCall("refund", {"order_id": "W1"}, "c1")
     output: object = run(tool_guard, call, lambda args: refund(**args), Outcome)
-    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output)
+    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output, terminal_approver)
     return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], {"refund": refund}, tool_guard)
 
 
@@ -190,7 +190,7 @@ def tools_of_an_agent_with_a_server() -> Answer:
     with RemoteGuard(
         "https://guard.example", token_file=Path("token"), approver=wait_for_reviewers(60)
     ) as remote_guard:
-        tools = guard_tools([print, terminal_approver], remote_guard)
+        tools = guard_tools([print], remote_guard)
         return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], tools, remote_guard)
 
 
