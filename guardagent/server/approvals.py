@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -154,6 +155,8 @@ MAX_WAIT = 20.0  # seconds of a request that waits for an answer
 APPROVAL = "approval"
 _PAUSE = 0.25  # seconds between two looks at the approvals that requests wait for
 _RACES = 5
+_AT_ONCE = 500  # approvals in one read
+_LOOK_SECONDS, _LOOK_SHARE = 1.0, 20  # how old a look at all approvals gets, and its part of the time
 _log = logging.getLogger("guardagent")
 
 
@@ -189,6 +192,8 @@ class ApprovalDesk:
         self, state: StateStore, announce: Announce = _nothing, clock: Callable[[], float] = time.time
     ) -> None:
         self._state, self._announce, self._clock = state, announce, clock
+        self._looks: dict[str, tuple[float, dict[str, JSON]]] = {}  # by tenant: when the next is due, and what waits
+        self._looking = threading.Lock()
 
     def request(
         self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules, proposed: str = ""
@@ -226,7 +231,7 @@ class ApprovalDesk:
             if self._state.get(APPROVAL, session.tenant, name) is None:
                 self._announce_request(session.tenant, name, new)
             if self._state.add(APPROVAL, session.tenant, name, new.content):
-                return shown(name, 1, new)
+                return self._noted(session.tenant, shown(name, 1, new))
             item = self._state.get(APPROVAL, session.tenant, name)
             if item is None:
                 continue
@@ -235,7 +240,7 @@ class ApprovalDesk:
                 return shown(name, item.version, approval_record)
             self._announce_request(session.tenant, name, new)
             if self._state.replace(APPROVAL, session.tenant, name, item.version, new.content):
-                return shown(name, item.version + 1, new)
+                return self._noted(session.tenant, shown(name, item.version + 1, new))
         raise RequestConflictError("the approval changes all the time; try again")
 
     def read(self, tenant: str, name: str) -> tuple[ApprovalRecord, int]:
@@ -258,6 +263,39 @@ class ApprovalDesk:
         items, now = self._state.page(APPROVAL, tenant, before, limit), self._clock()
         approvals = [shown(item.name, item.version, ApprovalRecord.of(item.value).at(now)) for item in items]
         return approvals, items[-1].number if len(items) == limit else None
+
+    def waiting(self, tenant: str) -> list[JSON]:
+        """Returns all approvals that wait, in the order in which they expire.
+
+        All readers share a look at the state, for a second at least and for 20 times as long as it took: so watching
+        takes a twentieth of the time at most. What this server itself changes shows at once.
+        """
+        with self._looking:
+            due, waiting = self._looks.get(tenant, (0.0, {}))
+            if time.monotonic() >= due:
+                begun, waiting = time.monotonic(), self._look(tenant)
+                seconds = max(_LOOK_SECONDS, _LOOK_SHARE * (time.monotonic() - begun))
+                self._looks[tenant] = (time.monotonic() + seconds, waiting)
+            now, pending = self._clock(), list(waiting.values())
+        return sorted((json for json in pending if json["deadline"] > now), key=lambda json: json["deadline"])
+
+    def _look(self, tenant: str) -> dict[str, JSON]:
+        waiting: dict[str, JSON] = {}
+        before = None
+        while items := self._state.page(APPROVAL, tenant, before, _AT_ONCE):
+            pending = (item for item in items if item.value["status"] == "pending")
+            waiting |= {item.name: shown(item.name, item.version, ApprovalRecord.of(item.value)) for item in pending}
+            before = items[-1].number
+        return waiting
+
+    def _noted(self, tenant: str, json: JSON) -> JSON:
+        """Keeps the last look at a tenant's approvals up to date."""
+        _, waiting = self._looks.get(tenant, (0.0, {}))
+        if json["status"] == "pending":
+            waiting[json["id"]] = json
+        else:
+            waiting.pop(json["id"], None)
+        return json
 
     def answer(self, tenant: str, name: str, answer: Approval, by: str, version: int | None) -> tuple[JSON, int]:
         """Records the answer of an approver.
@@ -287,7 +325,8 @@ class ApprovalDesk:
         if not self._state.replace(APPROVAL, tenant, name, current, answered.content):
             self.read(tenant, name)[0].require_open(by)
             raise RequestConflictError("the approval was answered at this moment; read it again")
-        return shown(name, current + 1, answered), current + 1
+        with self._looking:  # a look that has begun before must not bring it back
+            return self._noted(tenant, shown(name, current + 1, answered)), current + 1
 
     def _announce_request(self, tenant: str, name: str, record: ApprovalRecord) -> None:
         self._announce("approval.requested", tenant, name, record.created)

@@ -37,12 +37,14 @@ class ConsoleRequest:
         path: the parts of the address.
         query: the options of the address, and the fields of a form.
         form: the fields of a form.
+        address: the server's address, as the person's browser names it.
     """
 
     caller: Caller
     path: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, str] = field(default_factory=dict)
+    address: str = ""
 
     @property
     def tenant(self) -> str:
@@ -77,9 +79,10 @@ class ShownPage:
 
 @dataclass(frozen=True, slots=True)
 class GoTo:
-    """Another page as an answer to a form; `path` begins after the prefix of the console."""
+    """Another page as an answer to a form; `path` begins after the prefix of the console, `query` has its options."""
 
     path: str
+    query: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class ConsolePage:
         title: its name in the navigation; empty if it is not there.
         place: its place in the navigation.
         method: POST for a form.
+        sent: what a form sends, in the words of an error.
     """
 
     path: str
@@ -111,6 +115,7 @@ class ConsolePage:
     title: str = ""
     place: int = 0
     method: str = "GET"
+    sent: str = "what you sent"
 
 
 def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:

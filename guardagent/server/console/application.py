@@ -115,7 +115,9 @@ class ConsoleApplication:
         return RedirectResponse(f"{PREFIX}/live", 303, _HEADERS)
 
     async def _sign_in_page(self, request: Request) -> Response:
-        return _html("sign_in.html", {"next": _next(request.query_params.get("next", "")), "problem": ""})
+        lost = "lost" in request.query_params
+        problem = "Your session had ended, so what you sent was not taken. Sign in and send it again." if lost else ""
+        return _html("sign_in.html", {"next": _next(request.query_params.get("next", "")), "problem": problem})
 
     async def _sign_in(self, request: Request) -> Response:
         target = ""
@@ -146,7 +148,8 @@ class ConsoleApplication:
     # --- pages
 
     async def _missing(self, scope: Any, receive: Any, send: Any) -> None:
-        response = _html("problem.html", {"status": 404, "message": "There is no such page.", "who": None}, 404)
+        values = {"status": 404, "message": "There is no such page.", "effect": "", "who": None}
+        response = _html("problem.html", values, 404)
         await response(scope, receive, send)
 
     def _endpoint(self, page: ConsolePage) -> Any:
@@ -159,11 +162,11 @@ class ConsoleApplication:
                 content = await self._run(page, request, caller, session)
                 return _response(content, who)
             except UnauthenticatedError:
-                return _to_sign_in(request)
+                return _to_sign_in(request, page)
             except Exception as error:  # noqa: BLE001 - every error is an answer
                 status, body, _ = error_answer(error, has_verdict=False)
-                message = body["error"]["message"]
-                return _html("problem.html", {"status": status, "message": message, "who": who, **(who or {})}, status)
+                values = {"status": status, "message": body["error"]["message"], "effect": _effect(page, status)}
+                return _html("problem.html", {**values, "who": who, **(who or {})}, status)
 
         return answer
 
@@ -185,7 +188,8 @@ class ConsoleApplication:
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
-        console_request = ConsoleRequest(caller, request.path_params, query, form)
+        address = str(request.base_url).rstrip("/")
+        console_request = ConsoleRequest(caller, request.path_params, query, form, address)
         return await run_in_threadpool(page.handle, self._service, console_request)
 
     async def _form(self, request: Request, seconds: float | None = None) -> dict[str, str]:
@@ -222,7 +226,8 @@ class ConsoleApplication:
 
 def _response(answer: Answer, common: Mapping[str, Any]) -> Response:
     if isinstance(answer, GoTo):
-        return RedirectResponse(f"{PREFIX}{answer.path}{common['tail']}", 303, _HEADERS)
+        tenant = common["tenant"] if common["chooses_tenant"] else ""
+        return RedirectResponse(f"{PREFIX}{answer.path}{options({'tenant': tenant, **answer.query})}", 303, _HEADERS)
     if isinstance(answer, Picture):
         return Response(answer.svg, headers=_PICTURE, media_type="image/svg+xml")
     return _html(answer.template, {**common, "who": common, **answer.values}, answer.status)
@@ -241,10 +246,19 @@ async def _static(request: Request) -> Response:
     return Response(content, headers={**_HEADERS, "cache-control": "max-age=300"}, media_type=_STATIC[name])
 
 
-def _to_sign_in(request: Request) -> Response:
+def _effect(page: ConsolePage, status: int) -> str:
+    """Returns what an error left done and not done; empty for a page that only shows."""
+    if page.method == "GET":
+        return ""
+    if status < 500:
+        return f"{page.sent.capitalize()} was not taken; nothing has changed."
+    return f"It is unknown whether {page.sent} was taken: look before you send it again."
+
+
+def _to_sign_in(request: Request, page: ConsolePage) -> Response:
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    target = here if request.method == "GET" else ""
-    return RedirectResponse(f"{PREFIX}/sign-in{options({'next': _next(target)})}", 303, _HEADERS)
+    lost = "1" if page.method == "POST" else ""
+    return RedirectResponse(f"{PREFIX}/sign-in{options({'next': _next(here), 'lost': lost})}", 303, _HEADERS)
 
 
 def _next(target: str) -> str:

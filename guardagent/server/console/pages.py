@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guardagent._support import json_values
 from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
+from guardagent.server.console.evidence import differences, evidence_of
 from guardagent.server.http import error_answer
-from guardagent.server.service import RequestConflictError
+from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.guard_service import GuardService
 
 # --- calls that agents may not make without a person
 
-_APPROVALS_AT_ONCE = 100
+_CARDS = 50
+_FILTERS = ("rule", "agent", "customer")
+_DECIDED = 100
 
 
 def _list_approvals(service: GuardService, request: ConsoleRequest) -> Answer:
-    return ShownPage("approvals.html", _approvals_shown(service, request))
+    return ShownPage("approvals.html", {**_approvals_shown(service, request), "notice": _answered(service, request)})
 
 
 def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answer:
@@ -27,26 +31,77 @@ def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answe
 
 
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
-    approvals, cursor = service.approvals.page(request.tenant, _before(request), _APPROVALS_AT_ONCE)
-    waiting = [approval for approval in approvals if approval["status"] == "pending"]
+    """Returns what waits, the most urgent first, by the filters of the address; then what was decided."""
+    waiting, chosen = service.approvals.waiting(request.tenant), _chosen(request, *_FILTERS)
+    fitting = [approval for approval in waiting if _fits(approval, chosen)]
+    start = _number(request, "skip") or 0
+    approvals, cursor = service.approvals.page(request.tenant, _before(request), _DECIDED)
+    cards = [{**approval, "read": _arguments(service, approval)} for approval in fitting[start : start + _CARDS]]
     return {
-        "waiting": sorted(waiting, key=lambda approval: approval["deadline"]),
+        "cards": cards,
+        "fitting": len(fitting),
+        "waiting": len(waiting),
+        "chosen": chosen,
+        "choices": _choices(waiting),
+        "start": start,
+        "step": _CARDS,
         "decided": [approval for approval in approvals if approval["status"] != "pending"],
         "cursor": cursor,
         "now": time.time(),
+        "address": request.address,
     }
+
+
+def _facets(approval: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Returns what a filter compares: the rules, the agent, and on whose behalf it acts."""
+    agents = approval["call"].get("agent"), approval["requested_by"]
+    facets = {"rule": approval["rules"], "agent": agents, "customer": (approval["user"],)}
+    return {name: tuple(value for value in values if value) for name, values in facets.items()}
+
+
+def _fits(approval: Mapping[str, Any], chosen: Mapping[str, str]) -> bool:
+    return all(not chosen[name] or chosen[name] in values for name, values in _facets(approval).items())
+
+
+def _choices(waiting: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    facets = [_facets(approval) for approval in waiting]
+    return {name: sorted({value for facet in facets for value in facet[name]}) for name in _FILTERS}
+
+
+def _arguments(service: GuardService, approval: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that the rules read; without any, all."""
+    args = approval["call"]["args"] if approval["args"] is None else approval["args"]
+    read = service.reports.arguments_read(approval["policy"], approval["policy_version"], approval["rules"])
+    return {name: value for name, value in args.items() if name in read} or args
+
+
+def _answered(service: GuardService, request: ConsoleRequest) -> Mapping[str, Any] | None:
+    """Returns the approval that the person has just answered, for a line about it; None without their answer."""
+    try:
+        approval = service.show_approval(request.tenant, request.query.get("answered", ""))
+    except UnknownItemError:
+        return None
+    return approval if any(step["by"] == request.caller.id for step in approval["steps"]) else None
 
 
 def _show_approval(service: GuardService, request: ConsoleRequest, problem: str = "", status: int = 200) -> Answer:
     tenant, name = request.tenant, request.path["id"]
     json = service.show_approval(tenant, name)
+    session = _session_of(service, tenant, json["session"])
+    args = json["call"]["args"] if json["args"] is None else json["args"]
+    evidence = evidence_of(json["call"].get("facts"), session["calls"] if session else [])
     values = {
         "one": json,
         "problem": problem,
+        "effect": "Your answer was not taken." if problem else "",
         "form": request.form,
         "now": time.time(),
         "words": service.reports.words(json["policy"], json["policy_version"], json["rules"]),
-        "session": _session_of(service, tenant, json["session"]),
+        "session": session,
+        "args": args,
+        "read": _arguments(service, json),
+        "evidence": evidence,
+        "differences": differences(args, evidence),
         "expected": _preview(service, tenant, name) if json["status"] == "pending" else None,
     }
     return ShownPage("approval.html", values, status)
@@ -75,7 +130,9 @@ def _answer_approval(service: GuardService, request: ConsoleRequest) -> Answer:
         if status == 404:
             raise
         return _show_approval(service, request, body["error"]["message"], status)
-    return GoTo(f"/approvals/{request.path['id']}")
+    return GoTo(
+        "/approvals", {**{name: request.form.get(name, "") for name in _FILTERS}, "answered": request.path["id"]}
+    )
 
 
 def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
@@ -111,7 +168,9 @@ _APPROVALS = (
     ConsolePage("/approvals", AccessedOperation.READ_APPROVALS, _list_approvals, "Approvals", 2),
     ConsolePage("/approvals/rows", AccessedOperation.READ_APPROVALS, _list_approval_rows),
     ConsolePage("/approvals/{id}", AccessedOperation.READ_APPROVALS, _show_approval),
-    ConsolePage("/approvals/{id}", AccessedOperation.ANSWER_APPROVALS, _answer_approval, method="POST"),
+    ConsolePage(
+        "/approvals/{id}", AccessedOperation.ANSWER_APPROVALS, _answer_approval, method="POST", sent="your answer"
+    ),
 )
 
 
@@ -132,9 +191,7 @@ def _verdicts_shown(service: GuardService, request: ConsoleRequest) -> dict[str,
     chosen = _chosen(request, "decision", "tool", "session")
     criteria = {name: value or None for name, value in chosen.items()}
     entries = service.log.entries(request.tenant, None, _LIVE_ROWS, {"kind": "verdict", **criteria})
-    waiting, _ = service.approvals.page(request.tenant, None, 500)
-    pending = sum(approval["status"] == "pending" for approval in waiting)
-    return {"entries": entries[::-1], "chosen": chosen, "pending": pending}
+    return {"entries": entries[::-1], "chosen": chosen, "pending": len(service.approvals.waiting(request.tenant))}
 
 
 _LIVE = (
@@ -277,7 +334,11 @@ def _chosen(request: ConsoleRequest, *names: str) -> dict[str, str]:
 
 def _before(request: ConsoleRequest) -> int | None:
     """Returns the number in the option `before`, under which a page begins; None for the newest."""
-    text = request.query.get("before", "")
+    return _number(request, "before")
+
+
+def _number(request: ConsoleRequest, name: str) -> int | None:
+    text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 

@@ -20,6 +20,7 @@ from guardagent.batch.replay import replay
 from guardagent.batch.replay.conversation import NoModel, ReplayPolicy
 from guardagent.errors import InputError, LedgerError
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_text
+from guardagent.policy.language.parser import named_arguments
 from guardagent.policy.lint import lint_report
 from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.logic.semantics import needs_earlier_step
@@ -406,6 +407,12 @@ class PolicyReports:
                 (dict(version.rules) for version in self._history.versions(name) if version.digest == digest), {}
             )
         return {rule: known[rule] for rule in rules if rule in known}
+
+    def arguments_read(self, name: str, digest: str, rules: Collection[str]) -> set[str]:
+        """Returns the arguments that rules of a version name; none of a version that this server does not have."""
+        version = self._policies.version(name, digest)
+        read = (part for rule in version.rules if rule.id in rules for part in rule.rules) if version else ()
+        return {argument.name for part in read for argument in named_arguments(part)}
 
 
 class WorkflowReports:

@@ -166,6 +166,89 @@ def test_an_approver_sees_what_happens_and_decides_once(server: LocalServer, pen
     assert agent.post("/v1/sessions/s1/resolve", {"call": call, "approval": pending})["in_flight"]
 
 
+def _wants(server: LocalServer, count: int, who: str = "shop.agent") -> list[str]:
+    agent = server.client(who)
+    approvals = []
+    for at in range(count):
+        session = agent.session(f"{who}-{at}")
+        agent.run(session, "c1", "login", user="ann")
+        approvals.append(agent.check(session, "c2", "refund", order=f"w{at}", amount=500)["approval"]["id"])
+    return approvals
+
+
+def _cards(page: str) -> list[str]:
+    return re.findall(r'<li class="card" data-key="(\w+)">', page)
+
+
+def test_the_first_to_expire_is_first_whatever_the_number(server: LocalServer) -> None:
+    approvals = _wants(server, 53)
+    visitor = Visitor(server).sign_in("shop.approver")
+    page = visitor.get("/approvals").text
+    assert "Waiting: 53" in page
+    assert _cards(page) == approvals[:50]
+    more = re.search(r'href="/console(/approvals\?[^"]*)">3 more', page)
+    assert more
+    assert _cards(visitor.get(more[1]).text) == approvals[50:]
+
+
+@pytest.mark.parametrize("name", ["agent", "customer"])
+def test_filters_work_without_javascript(server: LocalServer, name: str) -> None:
+    _wants(server, 2)
+    (approval,) = _wants(server, 1, "shop.other")
+    visitor = Visitor(server).sign_in("shop.approver")
+    page = visitor.get(f"/approvals?{name}=other-1&rule=small_refunds").text
+    assert _cards(page) == [approval]
+    assert "Waiting: 1 of 3" in page
+    fields = {**_form(page), "choice": "approve"}
+    target = visitor.post(f"/approvals/{approval}", fields).headers["location"]
+    assert f"{name}=other-1" in target, "an answer returns to the filtered list"
+    assert "None of those that wait fits" in visitor.get(target.removeprefix("/console")).text
+
+
+def _form(page: str) -> dict[str, str]:
+    form = page[page.index('<form method="post" action="/console/approvals/') :].partition("</form>")[0]
+    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+
+
+def test_a_card_is_enough_for_an_answer(server: LocalServer) -> None:
+    approval, other = _wants(server, 2)
+    visitor = Visitor(server).sign_in("shop.approver")
+    page = visitor.get("/approvals").text
+    card = page[page.index(approval) : page.index(other)]
+    assert re.search(r"amount</span> 500", card), "an argument that the rule reads"
+    assert "at most 100" in card
+    fields = {**_form(page), "choice": "approve"}
+    wrong = visitor.post(f"/approvals/{approval}", {**fields, "of": "0" * 64}, 409).text
+    assert "Your answer was not taken. The answer names another call" in wrong
+    assert server.client("shop.approver").get(f"/v1/approvals/{approval}")["status"] == "pending"
+    done = visitor.post(f"/approvals/{approval}", fields).headers["location"].removeprefix("/console")
+    page = visitor.get(done).text
+    assert "You approved" in page
+    assert _cards(page) == [other]
+    assert "You approved" not in Visitor(server).sign_in("shop.auditor").get(done).text, "only who answered reads it"
+
+
+def test_an_error_says_that_nothing_was_done(server: LocalServer, pending: str) -> None:
+    visitor = Visitor(server).sign_in("shop.approver")
+    fields = {"csrf": "0" * 64, "choice": "approve", "version": "1"}
+    assert "Your answer was not taken; nothing has changed." in visitor.post(f"/approvals/{pending}", fields, 422).text
+    target = Visitor(server).post(f"/approvals/{pending}", fields).headers["location"]
+    assert f"next=%2Fconsole%2Fapprovals%2F{pending}" in target
+    assert "what you sent was not taken" in visitor.get(target.removeprefix("/console")).text
+
+
+def test_evidence_that_differs_is_marked(server: LocalServer) -> None:
+    agent = server.client()
+    session = agent.session()
+    assert agent.check(session, "c1", "login", order="w1")["in_flight"]
+    agent.record(session, "c1", '{"order": "w1", "total": 120}')
+    approval = agent.check(session, "c2", "refund", order="w1", amount=500)["approval"]["id"]
+    page = Visitor(server).sign_in("shop.approver").get(f"/approvals/{approval}").text
+    assert "<mark>differs from total 120 in c1: login(order=&#34;w1&#34;)</mark>" in page
+    assert "<details open><summary>c1: login" in page
+    assert "<mark>120</mark>" in page
+
+
 def test_looking_at_what_happens_changes_nothing(server: LocalServer, pending: str) -> None:
     visitor, reader = Visitor(server).sign_in("shop.approver"), server.client("shop.auditor")
     before = reader.get("/v1/log")["entries"], reader.get("/v1/sessions/s1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 from guardagent.server.access import Caller, CallerRole, TokenStore
+from guardagent.server.approvals import ApprovalRecord
+from guardagent.server.state import open_state
 from tests.server.servers import POLICIES, ServerClient, ServerProcess, tokens_of
 
 pytestmark = pytest.mark.slow
@@ -103,7 +107,7 @@ def _server(folder: Path, idle: int) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def site(folder: Path) -> Iterator[Site]:
-    tokens = tokens_of(folder, "shop")
+    tokens = tokens_of(folder, "shop", "bank", "mall")
     store = TokenStore(folder / "tokens.db")
     everything = frozenset(CallerRole) - {CallerRole.AGENT}
     tokens["dana"] = store.create(Caller("dana", everything, "shop"), 3600.0)[1]
@@ -147,7 +151,7 @@ def test_every_page_is_accessible(site: Site, visit: Any, scheme: str) -> None:
     page = visit(color_scheme=scheme)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    for path, text in {**PAGES, f"approvals/{approval}": "What the agent wants to do"}.items():
+    for path, text in {**PAGES, f"approvals/{approval}": "at most 100"}.items():
         page.goto(f"{site.url}/console/{path}")
         assert text in page.inner_text("main"), path
         violations = axe.Axe().run(page).response["violations"]
@@ -173,10 +177,43 @@ def test_approve_with_the_keyboard_alone(site: Site, visit: Any) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/approvals")
     page.goto(f"{site.url}/console/approvals/{approval}")
-    _tab_to(page, "Approve this call")
+    _tab_to(page, "Approve")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="approved").wait_for()
+    page.get_by_text("Enter approves nothing").wait_for()
+    assert site.agent.get(f"/v1/approvals/{approval}")["status"] == "pending"
+    page.keyboard.press("Space")
+    page.get_by_text("You approved").wait_for()
     assert site.resolve("keyboard", approval)["in_flight"]
+
+
+def test_keys_on_the_list_need_two_for_an_approval(site: Site, visit: Any) -> None:
+    first, second = site.wants("keys-1"), site.wants("keys-2")
+    page = visit()
+    page.goto(f"{site.url}/console/approvals")
+    page.locator(f"[data-key={first}] h3 a").focus()
+    page.keyboard.press("y")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.href").endswith(second)
+    for key in ("a", "Enter"):
+        page.keyboard.press(key)
+    assert {site.agent.get(f"/v1/approvals/{name}")["status"] for name in (first, second)} == {"pending"}
+    page.keyboard.press("y")
+    page.get_by_text("You approved").wait_for()
+    assert site.agent.get(f"/v1/approvals/{second}")["status"] == "approved"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_the_message_and_both_answers_are_in_the_first_600_pixels(
+    site: Site, visit: Any, size: tuple[int, int]
+) -> None:
+    approval = site.wants(f"height-{size[0]}")
+    page = visit()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto(f"{site.url}/console/approvals/{approval}")
+    button = page.get_by_role("button", name="Approve", exact=True)
+    for shown in (page.get_by_text("at most 100").first, button, page.get_by_role("button", name="Reject")):
+        box = shown.bounding_box()
+        assert box["y"] + box["height"] <= 600, box
 
 
 def _tab_to(page: Any, text: str) -> None:
@@ -196,7 +233,7 @@ def test_reject_with_a_reason(site: Site, visit: Any) -> None:
     assert site.agent.get(f"/v1/approvals/{approval}")["status"] == "pending", "the reason is required"
     page.get_by_label("Why not?").fill("ask the customer first")
     page.get_by_role("button", name="Reject").click()
-    page.get_by_role("heading", name="rejected").wait_for()
+    page.get_by_text("You rejected").wait_for()
     assert "ask the customer first" in json.dumps(site.resolve("reject", approval)["verdict"])
 
 
@@ -211,7 +248,7 @@ def test_approve_with_other_arguments(site: Site, visit: Any) -> None:
     assert page.get_by_label("All arguments").input_value() == "{", "what was typed is still there"
     page.get_by_label("All arguments").fill('{"order": "a1", "amount": 90}')
     page.get_by_role("button", name="Approve with these arguments").click()
-    page.get_by_role("heading", name="edited").wait_for()
+    page.get_by_text("You changed").wait_for()
     assert site.resolve("edit", approval)["args"] == {"order": "a1", "amount": 90}
 
 
@@ -220,7 +257,7 @@ def test_a_request_expires_while_it_is_open(site: Site, visit: Any) -> None:
     page = visit()
     page.goto(f"{site.url}/console/approvals/{approval}")
     page.wait_for_timeout(10_100)
-    page.get_by_role("button", name="Approve this call").click()
+    page.get_by_role("button", name="Approve", exact=True).click()
     assert "expired" in page.get_by_role("alert").inner_text()
     assert site.resolve("expire", approval)["verdict"]["decision"] == "deny"
 
@@ -230,20 +267,22 @@ def test_two_approvers_at_once(site: Site, visit: Any) -> None:
     first, second = visit("dana"), visit("shop.approver")
     for page in (first, second):
         page.goto(f"{site.url}/console/approvals/{approval}")
-    first.get_by_role("button", name="Approve this call").click()
-    first.get_by_role("heading", name="approved").wait_for()
+    first.get_by_role("button", name="Approve", exact=True).click()
+    first.get_by_text("You approved").wait_for()
     second.get_by_label("Why not?").fill("too much")
     second.get_by_role("button", name="Reject").click()
-    assert "decided by dana" in second.get_by_role("alert").inner_text()
+    assert "Your answer was not taken. This approval is approved; decided by dana" in (
+        second.get_by_role("alert").inner_text()
+    )
 
 
 def test_a_quorum_of_two(site: Site, visit: Any) -> None:
     approval = site.wants("two", "two")
-    for who, status in (("dana", "pending"), ("shop.approver", "approved")):
+    for who, line in (("dana", "1 of 2 approvers agree"), ("shop.approver", "it may run once")):
         page = visit(who)
         page.goto(f"{site.url}/console/approvals/{approval}")
-        page.get_by_role("button", name="Approve this call").click()
-        page.get_by_role("heading", name=status).wait_for()
+        page.get_by_role("button", name="Approve", exact=True).click()
+        page.get_by_text(line).wait_for()
 
 
 def test_new_verdicts_appear_unless_the_page_is_paused(site: Site, visit: Any) -> None:
@@ -264,8 +303,8 @@ def test_without_javascript_the_pages_work(site: Site, visit: Any) -> None:
     page = visit(java_script_enabled=False)
     assert "plain" in page.inner_text("main")
     page.goto(f"{site.url}/console/approvals/{approval}")
-    page.get_by_role("button", name="Approve this call").click()
-    page.get_by_role("heading", name="approved").wait_for()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.get_by_text("You approved").wait_for()
 
 
 def test_a_session_without_use_ends_on_a_page_that_refreshes_itself(site: Site, visit: Any) -> None:
@@ -274,3 +313,36 @@ def test_a_session_without_use_ends_on_a_page_that_refreshes_itself(site: Site, 
         page.get_by_text("You are signed out").wait_for()
         page.goto(f"{strict.url}/console/log")
         assert page.url.endswith("/console/sign-in?next=%2Fconsole%2Flog")
+
+
+def test_the_steps_of_an_empty_list_bring_calls_to_it(site: Site, visit: Any) -> None:
+    page = visit("bank.approver")
+    page.goto(f"{site.url}/console/approvals")
+    program, script = (page.get_by_label(name).inner_text() for name in ("Python", "curl"))
+    agent = site.tokens["bank.agent"]
+    for command, text in ((sys.executable, program), ("sh", script)):
+        ran = subprocess.run([command, "-c", text.replace("ga_...", agent)], capture_output=True, text=True, timeout=60)
+        assert "at most 100" in ran.stdout + ran.stderr
+    page.reload()
+    assert "Waiting: 2" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_five_thousand_wait_and_the_first_to_expire_is_first(site: Site, visit: Any, width: int) -> None:
+    state = open_state(f"sqlite:{site.folder / 'state'}")
+    record = site.agent.get(f"/v1/approvals/{site.wants(f'crowd-{width}')}")
+    record = ServerClient(site.agent.client, site.tokens["shop.approver"]).get(f"/v1/approvals/{record['id']}")
+    content = {name: record[name] for name in ApprovalRecord.__slots__ if name in record}
+    for at in range(5000):
+        call = {**record["call"], "args": {"order": f"w{at}", "amount": 900}}
+        state.add("approval", "mall", f"a_{at}", {**content, "call": call, "deadline": content["deadline"] + at})
+    page = visit("mall.approver", color_scheme="dark")
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{site.url}/console/approvals")
+    assert "Waiting: 5000" in page.inner_text("main")
+    assert "order" in page.locator("li.card h3").first.inner_text()
+    assert page.locator("li.card").first.get_attribute("data-key") == "a_0"
+    assert page.locator("li.card").count() == 50
+    assert not axe.Axe().run(page).response["violations"]
+    page.get_by_role("link", name="4950 more").click()
+    assert page.locator("li.card").first.get_attribute("data-key") == "a_50"

@@ -29,9 +29,11 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     if (!answer.ok) { show("The server did not answer; the page may be outdated."); return; }
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
     if (part.contains(document.activeElement)) return;
+    if (part.querySelector("[data-approve]") && part.matches(":hover")) { show("Waits while the pointer is on the list."); return; }
     const before = keys(part);
     const added = [...keys(fresh)].filter((key) => !before.has(key)).length;
     part.replaceChildren(...fresh.childNodes);
+    if (String([...before]) !== String([...keys(part)])) { part.inert = true; setTimeout(() => { part.inert = false; }, 700); }  // a click is for what was seen
     for (const one of part.querySelectorAll("[data-key]")) if (!before.has(one.dataset.key)) one.classList.add("fresh");
     show(added ? `${added} ${part.dataset.name}.` : "Live.");
   };
@@ -42,3 +44,28 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
   };
   setTimeout(again, Number(part.dataset.seconds) * 1000);
 }
+
+// Keys for answers. All but "y" only move, and "y" works only on a button that approves. Enter never approves: it may be
+// meant for what was there before.
+const hint = (button, text) => {
+  const old = document.querySelector(".hint");
+  if (old) old.remove();
+  const line = document.createElement("p");
+  line.className = "hint";
+  line.setAttribute("role", "status");
+  button.form.parentElement.after(line);
+  line.textContent = text;
+};
+document.addEventListener("keydown", (event) => {
+  const at = document.activeElement;
+  const approves = at.matches("[data-approve]");
+  if (event.key === "Enter" && approves) { event.preventDefault(); hint(at, "Enter approves nothing. Press y or the space bar to approve."); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || at.matches("input, select, textarea")) return;
+  const cards = [...document.querySelectorAll(".card:has([data-approve])")];
+  const card = at.closest(".card:has([data-approve])") ?? (cards.length === 1 ? cards[0] : null);
+  const next = cards[cards.indexOf(card) + (event.key === "j" ? 1 : -1)];
+  if (event.key === "y" && approves) at.click();
+  else if (event.key === "a" && card) { const button = card.querySelector("[data-approve]"); button.focus(); hint(button, "Press y to approve."); event.preventDefault(); }
+  else if (event.key === "r" && card) { card.querySelector("[name=reason]").focus(); event.preventDefault(); }
+  else if ((event.key === "j" || event.key === "k") && next) (next.querySelector("h3 a") ?? next.querySelector("button")).focus();
+});

@@ -1,0 +1,39 @@
+"""Which values of the evidence differ from a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from guardagent.server.console.evidence import MAX_OPEN, differences, evidence_of
+
+ORDER = {"id": "c1", "tool": "look", "args": {"order": "W1"}, "output": {"order": "W1", "total": 120}}
+OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order": "W2", "total": 90}'}
+
+
+@pytest.mark.parametrize(
+    ("args", "facts", "calls", "expected"),
+    [
+        ({"order": "W1", "amount": 500}, None, [ORDER, OTHER], {"amount": {"total": 120}}),
+        ({"order": "W1", "amount": 120}, None, [ORDER, OTHER], {}),
+        ({"order": "W1", "amount": "120"}, None, [ORDER], {}),
+        ({"order": "W1"}, None, [OTHER], {"order": {"order": "W2"}}),
+        ({"amount": 500}, {"limit": 200}, [], {"amount": {"limit": 200}}),
+        ({"lines": [{"total": 7}]}, None, [ORDER], {"lines[0].total": {"total": 120}}),
+        ({"amount": 500, "ok": True}, None, [{**ORDER, "output": "found"}], {}),
+    ],
+)
+def test_differences(args: dict[str, Any], facts: Any, calls: Any, expected: dict[str, Any]) -> None:
+    compared = differences(args, evidence_of(facts, calls))
+    assert {name: fields for name, titles in compared.items() for fields in titles.values()} == expected
+
+
+def test_evidence_is_the_newest_first_and_folded_from_two_kilobytes_on() -> None:
+    long = {**ORDER, "output": "x" * MAX_OPEN}
+    evidence = evidence_of({"limit": 1}, [ORDER, long, {**ORDER, "output": None}])
+    assert [(item.title, item.is_short) for item in evidence] == [
+        ("Facts from the host", True),
+        ('c1: look(order="W1")', False),
+        ('c1: look(order="W1")', True),
+    ]
