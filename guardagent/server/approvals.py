@@ -19,7 +19,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from guardagent.enforcement.approval import Approval, names_call, shown_digest
@@ -83,7 +83,7 @@ class ApprovalRecord:
     @property
     def content(self) -> dict[str, Any]:
         """Its value in a store."""
-        content = asdict(self)
+        content = {name: getattr(self, name) for name in self.__slots__}
         return content if self.proposed else {name: value for name, value in content.items() if name != "proposed"}
 
     def at(self, now: float) -> ApprovalRecord:
@@ -271,11 +271,11 @@ class ApprovalDesk:
         takes a twentieth of the time at most. What this server itself changes shows at once.
         """
         with self._looking:
+            begun = time.monotonic()
             due, waiting = self._looks.get(tenant, (0.0, {}))
-            if time.monotonic() >= due:
-                begun, waiting = time.monotonic(), self._look(tenant)
-                seconds = max(_LOOK_SECONDS, _LOOK_SHARE * (time.monotonic() - begun))
-                self._looks[tenant] = (time.monotonic() + seconds, waiting)
+            if begun >= due:
+                waiting, ended = self._look(tenant), time.monotonic()
+                self._looks[tenant] = ended + max(_LOOK_SECONDS, _LOOK_SHARE * (ended - begun)), waiting
             now, pending = self._clock(), list(waiting.values())
         return sorted((json for json in pending if json["deadline"] > now), key=lambda json: json["deadline"])
 

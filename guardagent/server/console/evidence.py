@@ -16,12 +16,9 @@ _MOST = 3  # values named for one argument
 
 @dataclass(frozen=True, slots=True)
 class EvidenceItem:
-    """The facts of the host, or the output of a call.
+    """The facts of the host, or the output of a call with its arguments.
 
     Attributes:
-        title: where it comes from.
-        value: the facts or the output; JSON in a string is read.
-        args: the arguments of the call.
         fields: the plain values in it by their paths, such as `items[0].price`.
     """
 
@@ -37,12 +34,7 @@ class EvidenceItem:
 
 
 def evidence_of(facts: Any, calls: Iterable[Mapping[str, Any]]) -> list[EvidenceItem]:
-    """Returns the evidence for a call, the newest first.
-
-    Args:
-        facts: the host's facts about the call; None without any.
-        calls: the earlier calls of the session, in order.
-    """
+    """Returns the facts of the host, then the outputs of the earlier calls of the session, the newest first."""
     outputs = [
         _item(f"{call['id']}: {call_text(call['tool'], call['args'])}", call["output"], call["args"])
         for call in calls
@@ -58,35 +50,28 @@ def _item(title: str, value: Any, args: Mapping[str, Any]) -> EvidenceItem:
     return EvidenceItem(title, value, args, dict(_fields(value)))
 
 
-Differences = dict[str, dict[str, dict[str, Any]]]
-"""Values in the evidence by argument, title and path."""
-
-
-def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> Differences:
-    """Returns the values in the evidence that differ from arguments.
+def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> dict[str, list[tuple[str, str, Any]]]:
+    """Returns the titles, paths and values in the evidence that differ from an argument, by its path.
 
     A field with the name of an argument differs if none with this name has its value. A number that is nowhere in the
     evidence differs from the numbers in the facts and in the outputs of calls that share a value with the call.
     """
-    compared = {name: _differing(name, value, args, evidence) for name, value in _fields(args)}
-    return {name: titles for name, titles in compared.items() if titles}
+    own = dict(_fields(args))
+    compared = {name: _differing(name, own, evidence) for name in own}
+    return {name: fields[:_MOST] for name, fields in compared.items() if fields}
 
 
-def _differing(
-    name: str, value: Any, args: Mapping[str, Any], evidence: Sequence[EvidenceItem]
-) -> dict[str, dict[str, Any]]:
-    fields = [(item, path, field) for item in evidence for path, field in item.fields.items()]
-    alike = [(item, path, field) for item, path, field in fields if _last(path) == _last(name)]
-    if any(field == value or str(field) == str(value) for _, _, field in alike or fields):
-        return {}
-    if not alike and _is_number(value):
-        others = {str(other) for path, other in _fields(args) if path != name}
-        related = [item for item in evidence if not item.args or others & {*map(str, item.args.values())}]
-        alike = [(item, path, field) for item, path, field in fields if item in related and _is_number(field)]
-    titles: dict[str, dict[str, Any]] = {}
-    for item, path, field in alike[:_MOST]:
-        titles.setdefault(item.title, {})[path] = field
-    return titles
+def _differing(name: str, own: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> list[tuple[str, str, Any]]:
+    value = own[name]
+    fields = [(item.title, *field) for item in evidence for field in item.fields.items()]
+    alike = [field for field in fields if _last(field[1]) == _last(name)]
+    if any(other == value or str(other) == str(value) for _, _, other in alike or fields):
+        return []
+    if alike or type(value) not in (int, float):
+        return alike
+    others = {str(other) for path, other in own.items() if path != name}
+    related = {item.title for item in evidence if not item.args or others & {*map(str, item.args.values())}}
+    return [field for field in fields if field[0] in related and type(field[2]) in (int, float)]
 
 
 def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -102,7 +87,3 @@ def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def _last(path: str) -> str:
     return path.rpartition(".")[2].partition("[")[0].casefold()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

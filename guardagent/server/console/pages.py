@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from guardagent._support import json_values
@@ -18,7 +18,11 @@ from guardagent.server.service.guard_service import GuardService
 # --- calls that agents may not make without a person
 
 _CARDS = 50
-_FILTERS = ("rule", "agent", "customer")
+_FILTERS: dict[str, Callable[[Mapping[str, Any]], Iterable[str | None]]] = {
+    "rule": lambda approval: approval["rules"],
+    "agent": lambda approval: (approval["call"].get("agent"), approval["requested_by"]),
+    "customer": lambda approval: (approval["user"],),
+}
 _DECIDED = 100
 
 
@@ -33,7 +37,11 @@ def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answe
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
     """Returns what waits, the most urgent first, by the filters of the address; then what was decided."""
     waiting, chosen = service.approvals.waiting(request.tenant), _chosen(request, *_FILTERS)
-    fitting = [approval for approval in waiting if _fits(approval, chosen)]
+    choices = {
+        name: {value for approval in waiting for value in of(approval) if value} for name, of in _FILTERS.items()
+    }
+    criteria = [(of, chosen[name]) for name, of in _FILTERS.items() if chosen[name]]
+    fitting = [approval for approval in waiting if all(value in of(approval) for of, value in criteria)]
     start = _number(request, "skip") or 0
     approvals, cursor = service.approvals.page(request.tenant, _before(request), _DECIDED)
     cards = [{**approval, "read": _arguments(service, approval)} for approval in fitting[start : start + _CARDS]]
@@ -42,30 +50,15 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
         "fitting": len(fitting),
         "waiting": len(waiting),
         "chosen": chosen,
-        "choices": _choices(waiting),
+        "choices": choices,
         "start": start,
         "step": _CARDS,
         "decided": [approval for approval in approvals if approval["status"] != "pending"],
         "cursor": cursor,
         "now": time.time(),
         "address": request.address,
+        "example": None if waiting else service.reports.escalating_call(request.tenant),
     }
-
-
-def _facets(approval: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Returns what a filter compares: the rules, the agent, and on whose behalf it acts."""
-    agents = approval["call"].get("agent"), approval["requested_by"]
-    facets = {"rule": approval["rules"], "agent": agents, "customer": (approval["user"],)}
-    return {name: tuple(value for value in values if value) for name, values in facets.items()}
-
-
-def _fits(approval: Mapping[str, Any], chosen: Mapping[str, str]) -> bool:
-    return all(not chosen[name] or chosen[name] in values for name, values in _facets(approval).items())
-
-
-def _choices(waiting: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    facets = [_facets(approval) for approval in waiting]
-    return {name: sorted({value for facet in facets for value in facet[name]}) for name in _FILTERS}
 
 
 def _arguments(service: GuardService, approval: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.stores import LogQueries
 from guardagent.server.settings import PolicySettings, WorkflowSettings
 from guardagent.server.state import StateStore
+from guardagent.types import Decision
 from guardagent.workflow.analysis.report import Report
 from guardagent.workflow.drawing import svg
 from guardagent.workflow.verify import verify
@@ -413,6 +414,20 @@ class PolicyReports:
         version = self._policies.version(name, digest)
         read = (part for rule in version.rules if rule.id in rules for part in rule.rules) if version else ()
         return {argument.name for part in read for argument in named_arguments(part)}
+
+    def escalating_call(self, tenant: str) -> tuple[str, str, list[str]] | None:
+        """Returns a policy, a tool for whose calls a rule asks a person, and the arguments that rules name of it.
+
+        None if no rule of the tenant's policies asks a person about a tool that it names.
+        """
+        for name in self._policies.names(tenant):
+            rules = self._policies.current(name).rules
+            asks = (rule for rule in rules if rule.source.on_violation is Decision.ESCALATE)
+            tool = min((tool for rule in asks for tool in rule.tools if tool.isidentifier()), default=None)
+            if tool is not None:
+                read = [argument for rule in rules for part in rule.rules for argument in named_arguments(part)]
+                return name, tool, sorted({argument.name for argument in read if tool in argument.tools})
+        return None
 
 
 class WorkflowReports:

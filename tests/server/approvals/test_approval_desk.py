@@ -271,3 +271,14 @@ def test_nothing_to_wait_for(query: str, status: int, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     ended, answers = waiting(desk, 3, query.format(desk.requested()["id"]), lambda: None)
     assert (ended, {code for code, _ in answers}) == (3, {status})
+
+
+def test_readers_share_a_look_at_what_waits_and_see_answers_at_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    server, other = desk.server.service.approvals, desk.new().service.approvals
+    assert (server.waiting("shop"), other.waiting("shop")) == ([], [])
+    approval = desk.requested()
+    assert [json["id"] for json in server.waiting("shop")] == [approval["id"]]
+    assert other.waiting("shop") == [], "the look of a second ago"
+    desk.answer(approval, "approve")
+    assert server.waiting("shop") == []

@@ -26,7 +26,7 @@ OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order
 )
 def test_differences(args: dict[str, Any], facts: Any, calls: Any, expected: dict[str, Any]) -> None:
     compared = differences(args, evidence_of(facts, calls))
-    assert {name: fields for name, titles in compared.items() for fields in titles.values()} == expected
+    assert {name: {path: value for _, path, value in fields} for name, fields in compared.items()} == expected
 
 
 def test_evidence_is_the_newest_first_and_folded_from_two_kilobytes_on() -> None:
