@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -274,19 +274,17 @@ class ApprovalDesk:
             begun = time.monotonic()
             due, waiting = self._looks.get(tenant, (0.0, {}))
             if begun >= due:
-                waiting, ended = self._look(tenant), time.monotonic()
+                waiting, ended = {json["id"]: json for json in self._pending(tenant)}, time.monotonic()
                 self._looks[tenant] = ended + max(_LOOK_SECONDS, _LOOK_SHARE * (ended - begun)), waiting
             now, pending = self._clock(), list(waiting.values())
         return sorted((json for json in pending if json["deadline"] > now), key=lambda json: json["deadline"])
 
-    def _look(self, tenant: str) -> dict[str, JSON]:
-        waiting: dict[str, JSON] = {}
+    def _pending(self, tenant: str) -> Iterator[JSON]:
         before = None
         while items := self._state.page(APPROVAL, tenant, before, _AT_ONCE):
             pending = (item for item in items if item.value["status"] == "pending")
-            waiting |= {item.name: shown(item.name, item.version, ApprovalRecord.of(item.value)) for item in pending}
+            yield from (shown(item.name, item.version, ApprovalRecord.of(item.value)) for item in pending)
             before = items[-1].number
-        return waiting
 
     def _noted(self, tenant: str, json: JSON) -> JSON:
         """Keeps the last look at a tenant's approvals up to date."""

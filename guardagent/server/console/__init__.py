@@ -106,7 +106,6 @@ class ConsolePage:
         title: its name in the navigation; empty if it is not there.
         place: its place in the navigation.
         method: POST for a form.
-        sent: what a form sends, in the words of an error.
     """
 
     path: str
@@ -115,7 +114,6 @@ class ConsolePage:
     title: str = ""
     place: int = 0
     method: str = "GET"
-    sent: str = "what you sent"
 
 
 def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:

@@ -29,7 +29,7 @@ from guardagent._support import http
 from guardagent._support.http import RefusedError, RequestLimits, is_loopback
 from guardagent._version import __version__
 from guardagent.errors import GuardError, InputError, UnauthenticatedError
-from guardagent.server.access import EVERY_TENANT, AccessControl, Caller, authorize
+from guardagent.server.access import EVERY_TENANT, AccessControl, AccessedOperation, Caller, authorize
 from guardagent.server.console import (
     PREFIX,
     Answer,
@@ -188,7 +188,8 @@ class ConsoleApplication:
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
-        address = str(request.base_url).rstrip("/")
+        scheme = request.url.scheme if is_loopback(request.url.hostname or "") else "https"  # of a proxy, if not here
+        address = f"{scheme}://{request.url.netloc}"
         console_request = ConsoleRequest(caller, request.path_params, query, form, address)
         return await run_in_threadpool(page.handle, self._service, console_request)
 
@@ -250,9 +251,10 @@ def _effect(page: ConsolePage, status: int) -> str:
     """Returns what an error left done and not done; empty for a page that only shows."""
     if page.method == "GET":
         return ""
+    sent = "Your answer" if page.operation is AccessedOperation.ANSWER_APPROVALS else "What you sent"
     if status < 500:
-        return f"{page.sent.capitalize()} was not taken; nothing has changed."
-    return f"It is unknown whether {page.sent} was taken: look before you send it again."
+        return f"{sent} was not taken; nothing has changed."
+    return f"{sent} may or may not have been taken: look before you send it again."
 
 
 def _to_sign_in(request: Request, page: ConsolePage) -> Response:

@@ -4,50 +4,40 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from guardagent.types import call_text
 
-MAX_OPEN = 2048  # bytes of evidence that is shown unfolded
 _MOST = 3  # values named for one argument
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceItem:
-    """The facts of the host, or the output of a call with its arguments.
-
-    Attributes:
-        fields: the plain values in it by their paths, such as `items[0].price`.
-    """
+    """The facts of the host, or the output of a call with its arguments."""
 
     title: str
     value: Any
     args: Mapping[str, Any]
-    fields: Mapping[str, Any]
 
     @property
-    def is_short(self) -> bool:
-        """Whether it is shown unfolded."""
-        return len(json.dumps(self.value, default=str).encode()) < MAX_OPEN
+    def fields(self) -> dict[str, Any]:
+        """The plain values in it by their paths, such as `items[0].price`."""
+        return dict(_fields(self.value))
 
 
-def evidence_of(facts: Any, calls: Iterable[Mapping[str, Any]]) -> list[EvidenceItem]:
+def evidence_of(facts: Any, calls: Sequence[Mapping[str, Any]]) -> list[EvidenceItem]:
     """Returns the facts of the host, then the outputs of the earlier calls of the session, the newest first."""
-    outputs = [
-        _item(f"{call['id']}: {call_text(call['tool'], call['args'])}", call["output"], call["args"])
-        for call in calls
-        if call["output"] is not None
-    ]
-    return ([_item("Facts from the host", facts, {})] if facts else []) + outputs[::-1]
-
-
-def _item(title: str, value: Any, args: Mapping[str, Any]) -> EvidenceItem:
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):  # plain text
-            value = json.loads(value)
-    return EvidenceItem(title, value, args, dict(_fields(value)))
+    evidence = [EvidenceItem("Facts from the host", facts, {})] if facts else []
+    for call in reversed(calls):
+        output, args = call["output"], call["args"]
+        if isinstance(output, str):
+            with contextlib.suppress(ValueError):  # plain text
+                output = json.loads(output)
+        if output is not None:
+            evidence.append(EvidenceItem(f"{call['id']}: {call_text(call['tool'], args)}", output, args))
+    return evidence
 
 
 def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> dict[str, list[tuple[str, str, Any]]]:
@@ -75,13 +65,13 @@ def _differing(name: str, own: Mapping[str, Any], evidence: Sequence[EvidenceIte
 
 
 def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and value:
         for name, part in value.items():
             yield from _fields(part, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list | tuple):
+    elif isinstance(value, list | tuple) and value:
         for at, part in enumerate(value):
             yield from _fields(part, f"{path}[{at}]")
-    elif value is not None:
+    else:
         yield path, value
 
 

@@ -37,13 +37,11 @@ def _list_approval_rows(service: GuardService, request: ConsoleRequest) -> Answe
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
     """Returns what waits, the most urgent first, by the filters of the address; then what was decided."""
     waiting, chosen = service.approvals.waiting(request.tenant), _chosen(request, *_FILTERS)
-    choices = {
-        name: {value for approval in waiting for value in of(approval) if value} for name, of in _FILTERS.items()
-    }
+    choices = {name: set().union(*map(of, waiting)) - {None, ""} for name, of in _FILTERS.items()}
     criteria = [(of, chosen[name]) for name, of in _FILTERS.items() if chosen[name]]
     fitting = [approval for approval in waiting if all(value in of(approval) for of, value in criteria)]
     start = _number(request, "skip") or 0
-    approvals, cursor = service.approvals.page(request.tenant, _before(request), _DECIDED)
+    approvals, cursor = service.approvals.page(request.tenant, _number(request, "before"), _DECIDED)
     cards = [{**approval, "read": _arguments(service, approval)} for approval in fitting[start : start + _CARDS]]
     return {
         "cards": cards,
@@ -55,6 +53,7 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
         "step": _CARDS,
         "decided": [approval for approval in approvals if approval["status"] != "pending"],
         "cursor": cursor,
+        "before": request.query.get("before", ""),
         "now": time.time(),
         "address": request.address,
         "example": None if waiting else service.reports.escalating_call(request.tenant),
@@ -86,7 +85,6 @@ def _show_approval(service: GuardService, request: ConsoleRequest, problem: str 
     values = {
         "one": json,
         "problem": problem,
-        "effect": "Your answer was not taken." if problem else "",
         "form": request.form,
         "now": time.time(),
         "words": service.reports.words(json["policy"], json["policy_version"], json["rules"]),
@@ -123,9 +121,8 @@ def _answer_approval(service: GuardService, request: ConsoleRequest) -> Answer:
         if status == 404:
             raise
         return _show_approval(service, request, body["error"]["message"], status)
-    return GoTo(
-        "/approvals", {**{name: request.form.get(name, "") for name in _FILTERS}, "answered": request.path["id"]}
-    )
+    filters = {name: request.form.get(name, "") for name in _FILTERS}
+    return GoTo("/approvals", {**filters, "answered": request.path["id"]})
 
 
 def _answer_in(request: ConsoleRequest) -> dict[str, Any]:
@@ -161,9 +158,7 @@ _APPROVALS = (
     ConsolePage("/approvals", AccessedOperation.READ_APPROVALS, _list_approvals, "Approvals", 2),
     ConsolePage("/approvals/rows", AccessedOperation.READ_APPROVALS, _list_approval_rows),
     ConsolePage("/approvals/{id}", AccessedOperation.READ_APPROVALS, _show_approval),
-    ConsolePage(
-        "/approvals/{id}", AccessedOperation.ANSWER_APPROVALS, _answer_approval, method="POST", sent="your answer"
-    ),
+    ConsolePage("/approvals/{id}", AccessedOperation.ANSWER_APPROVALS, _answer_approval, method="POST"),
 )
 
 
@@ -202,7 +197,7 @@ def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
     chosen = _chosen(request, "kind", "decision", "tool", "session")
     criteria = {name: value or None for name, value in chosen.items()}
     chosen |= _chosen(request, "text")
-    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _before(request), chosen["text"])
+    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _number(request, "before"), chosen["text"])
     more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
     return ShownPage("log.html", {"entries": entries[::-1], "chosen": chosen, "more": more})
 
@@ -282,7 +277,7 @@ _POLICIES = (
 
 
 def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
-    return ShownPage("sessions.html", service.list_sessions(request.tenant, _before(request)))
+    return ShownPage("sessions.html", service.list_sessions(request.tenant, _number(request, "before")))
 
 
 def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
@@ -325,12 +320,8 @@ def _chosen(request: ConsoleRequest, *names: str) -> dict[str, str]:
     return {name: request.query.get(name, "").strip() for name in names}
 
 
-def _before(request: ConsoleRequest) -> int | None:
-    """Returns the number in the option `before`, under which a page begins; None for the newest."""
-    return _number(request, "before")
-
-
 def _number(request: ConsoleRequest, name: str) -> int | None:
+    """Returns a number in the address, such as the one under which a page begins; None without it."""
     text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
 

@@ -416,10 +416,7 @@ class PolicyReports:
         return {argument.name for part in read for argument in named_arguments(part)}
 
     def escalating_call(self, tenant: str) -> tuple[str, str, list[str]] | None:
-        """Returns a policy, a tool for whose calls a rule asks a person, and the arguments that rules name of it.
-
-        None if no rule of the tenant's policies asks a person about a tool that it names.
-        """
+        """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule."""
         for name in self._policies.names(tenant):
             rules = self._policies.current(name).rules
             asks = (rule for rule in rules if rule.source.on_violation is Decision.ESCALATE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.server.console.evidence import MAX_OPEN, differences, evidence_of
+from guardagent.server.console.evidence import differences, evidence_of
 
 ORDER = {"id": "c1", "tool": "look", "args": {"order": "W1"}, "output": {"order": "W1", "total": 120}}
 OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order": "W2", "total": 90}'}
@@ -29,11 +29,8 @@ def test_differences(args: dict[str, Any], facts: Any, calls: Any, expected: dic
     assert {name: {path: value for _, path, value in fields} for name, fields in compared.items()} == expected
 
 
-def test_evidence_is_the_newest_first_and_folded_from_two_kilobytes_on() -> None:
-    long = {**ORDER, "output": "x" * MAX_OPEN}
-    evidence = evidence_of({"limit": 1}, [ORDER, long, {**ORDER, "output": None}])
-    assert [(item.title, item.is_short) for item in evidence] == [
-        ("Facts from the host", True),
-        ('c1: look(order="W1")', False),
-        ('c1: look(order="W1")', True),
-    ]
+def test_evidence_is_complete_and_the_newest_first() -> None:
+    output = '{"lines": [], "note": null, "at": [{"x": 1}]}'
+    evidence = evidence_of({"limit": 1}, [ORDER, {**OTHER, "output": output}, {**ORDER, "output": None}])
+    assert [item.title for item in evidence] == ["Facts from the host", 'c2: look(order="W2")', 'c1: look(order="W1")']
+    assert evidence[1].fields == {"lines": [], "note": None, "at[0].x": 1}

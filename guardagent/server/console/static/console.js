@@ -29,11 +29,12 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     if (!answer.ok) { show("The server did not answer; the page may be outdated."); return; }
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").body;
     if (part.contains(document.activeElement)) return;
-    if (part.querySelector("[data-approve]") && part.matches(":hover")) { show("Waits while the pointer is on the list."); return; }
     const before = keys(part);
     const added = [...keys(fresh)].filter((key) => !before.has(key)).length;
+    const moves = String([...before]) !== String([...keys(fresh)]) && part.querySelector("[data-approve]");  // a click is for what was seen
+    if (moves && part.matches(":hover")) { show("The list has changed; it shows this when the pointer leaves it."); return; }
     part.replaceChildren(...fresh.childNodes);
-    if (String([...before]) !== String([...keys(part)])) { part.inert = true; setTimeout(() => { part.inert = false; }, 700); }  // a click is for what was seen
+    if (moves) { part.inert = true; setTimeout(() => { part.inert = false; }, 700); }
     for (const one of part.querySelectorAll("[data-key]")) if (!before.has(one.dataset.key)) one.classList.add("fresh");
     show(added ? `${added} ${part.dataset.name}.` : "Live.");
   };
@@ -47,15 +48,7 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
 
 // Keys for answers. All but "y" only move, and "y" works only on a button that approves. Enter never approves: it may be
 // meant for what was there before.
-const hint = (button, text) => {
-  const old = document.querySelector(".hint");
-  if (old) old.remove();
-  const line = document.createElement("p");
-  line.className = "hint";
-  line.setAttribute("role", "status");
-  button.form.parentElement.after(line);
-  line.textContent = text;
-};
+const hint = (button, text) => { button.closest(".card").querySelector("output").textContent = text; };
 document.addEventListener("keydown", (event) => {
   const at = document.activeElement;
   const approves = at.matches("[data-approve]");
