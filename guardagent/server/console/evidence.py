@@ -10,7 +10,7 @@ from typing import Any
 
 from guardagent.types import call_text
 
-_MOST = 3  # values named for one argument
+_MOST = 3  # values that are marked for one argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> di
     """Returns the titles, paths and values in the evidence that differ from an argument, by its path.
 
     A field with the name of an argument differs if none with this name has its value. A number that is nowhere in the
-    evidence differs from the numbers in the facts and in the outputs of calls that share a value with the call.
+    evidence differs from the numbers in the facts and in the outputs of calls that share a value with the call; those
+    in lists count only if there are few.
     """
     own = dict(_fields(args))
     compared = {name: _differing(name, own, evidence) for name in own}
@@ -61,7 +62,8 @@ def _differing(name: str, own: Mapping[str, Any], evidence: Sequence[EvidenceIte
         return alike
     others = {str(other) for path, other in own.items() if path != name}
     related = {item.title for item in evidence if not item.args or others & {*map(str, item.args.values())}}
-    return [field for field in fields if field[0] in related and type(field[2]) in (int, float)]
+    numbers = [field for field in fields if field[0] in related and type(field[2]) in (int, float)]
+    return [field for field in numbers if "[" not in field[1]] or (numbers if len(numbers) <= _MOST else [])
 
 
 def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -81,6 +81,7 @@ def _show_approval(service: GuardService, request: ConsoleRequest, problem: str 
     json = service.show_approval(tenant, name)
     session = _session_of(service, tenant, json["session"])
     args = json["call"]["args"] if json["args"] is None else json["args"]
+    read = _arguments(service, json)
     evidence = evidence_of(json["call"].get("facts"), session["calls"] if session else [])
     values = {
         "one": json,
@@ -89,8 +90,8 @@ def _show_approval(service: GuardService, request: ConsoleRequest, problem: str 
         "now": time.time(),
         "words": service.reports.words(json["policy"], json["policy_version"], json["rules"]),
         "session": session,
-        "args": args,
-        "read": _arguments(service, json),
+        "args": {**read, **args},
+        "read": read,
         "evidence": evidence,
         "differences": differences(args, evidence),
         "expected": _preview(service, tenant, name) if json["status"] == "pending" else None,

@@ -22,6 +22,8 @@ OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order
         ({"amount": 500}, {"limit": 200}, [], {"amount": {"limit": 200}}),
         ({"lines": [{"total": 7}]}, None, [ORDER], {"lines[0].total": {"total": 120}}),
         ({"amount": 500, "ok": True}, None, [{**ORDER, "output": "found"}], {}),
+        ({"order": "W1", "amount": 500}, None, [{**ORDER, "output": [{"total": 7}]}], {"amount": {"[0].total": 7}}),
+        ({"order": "W1", "amount": 500}, None, [{**ORDER, "output": {"n": list(range(9))}}], {}),
     ],
 )
 def test_differences(args: dict[str, Any], facts: Any, calls: Any, expected: dict[str, Any]) -> None:
