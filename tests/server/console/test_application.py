@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from guardagent.errors import InputError
-from guardagent.server.access import PERMITTED
+from guardagent.server.access import PERMITTED, Caller, CallerRole, TokenStore
 from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.console.pages import PAGES
 from guardagent.server.settings import ConsoleSettings
@@ -226,6 +226,15 @@ def test_a_card_is_enough_for_an_answer(server: LocalServer) -> None:
     assert "You approved" in page
     assert _cards(page) == [other]
     assert "You approved" not in Visitor(server).sign_in("shop.auditor").get(done).text, "only who answered reads it"
+
+
+def test_who_sees_all_tenants_has_no_button_that_cannot_work(server: LocalServer, tmp_path: Path) -> None:
+    roles = frozenset({CallerRole.ADMIN, CallerRole.APPROVER})
+    server.tokens["all"] = TokenStore(tmp_path / "tokens.db").create(Caller("root", roles, "*"), 3600.0)[1]
+    approvals = _wants(server, 1)
+    page = Visitor(server).sign_in("all").get("/approvals?tenant=shop").text
+    assert _cards(page) == approvals
+    assert "data-approve" not in page
 
 
 def test_an_error_says_that_nothing_was_done(server: LocalServer, pending: str) -> None:
