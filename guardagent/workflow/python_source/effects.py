@@ -75,7 +75,9 @@ _PLUGINS = {
 }  # fmt: skip
 _NAMES = {"builtins.globals", "builtins.locals", "builtins.vars"}
 _COPIES = {"dataclasses.replace", "copy.copy", "copy.deepcopy", "copy.replace"}
-_HARMLESS = set("langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic".split())
+_HARMLESS = set(
+    "langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic guardagent".split()
+)
 
 
 class Effects:

@@ -15,7 +15,13 @@ from typing import Any
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
 from guardagent.workflow.extraction import defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, Unseen
-from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction, definition, is_program_code
+from guardagent.workflow.python_source.bodies import (
+    MethodCall,
+    ReadableFunction,
+    definition,
+    is_guard_code,
+    is_program_code,
+)
 from guardagent.workflow.python_source.calls import AGENT_TOOLS, RUN_METHODS
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.values import CallResult, LiveValue, Stub, path_of
@@ -228,25 +234,32 @@ def program_functions(function: object, *, without: str = "") -> list[object]:
         function: a function of the framework.
         without: free variables whose name contains this are skipped.
     """
-    program_functions: list[object] = []
+    return [candidate for candidate in _inner_functions(function, without) if _is_programs(candidate)]
+
+
+def _is_programs(function: object) -> bool:
+    inner = function.__func__ if isinstance(function, MethodType) else function
+    is_live = isinstance(inner, FunctionType) and is_program_code(inner) and not is_guard_code(inner)
+    return is_live or isinstance(inner, ReadableFunction)
+
+
+def _inner_functions(function: object, without: str = "") -> Iterator[object]:
+    """The functions inside a function that the framework built, but not those inside the program's own."""
     pending, seen = [function], set()
     while pending:
         candidate = pending.pop()
         if id(candidate) in seen or candidate is None:
             continue
         seen.add(id(candidate))
-        if isinstance(candidate, ReadableFunction):
-            program_functions.append(candidate)
+        if isinstance(candidate, ReadableFunction | FunctionType | MethodType):
+            yield candidate
+        if _is_programs(candidate):
             continue
         inner = candidate.__func__ if isinstance(candidate, MethodType) else candidate
-        if isinstance(inner, FunctionType) and is_program_code(inner):
-            program_functions.append(candidate)
-            continue
         pending.extend(value for name, value in closure(inner) if not without or without not in name)
         pending.extend([*candidate] if isinstance(candidate, list | tuple) else [])
         pending.extend([candidate.func, *candidate.args] if isinstance(candidate, functools.partial) else [])
         pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
-    return program_functions
 
 
 # --- facts
@@ -272,6 +285,7 @@ class NodeFacts:
         graphs: the graphs that its functions run, by name.
         notes: notes for the report.
         unseen: descriptions of what it runs that could not be seen.
+        wrapped: a guard judges the calls of its tool node.
     """
 
     contents: RunnableContents
@@ -285,6 +299,7 @@ class NodeFacts:
     graphs: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unseen: list[Unseen | str] = field(default_factory=list)
+    wrapped: bool = False
 
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
@@ -292,7 +307,15 @@ class NodeFacts:
         opened = self.contents
         functions = [*opened.functions, *(function for tool in opened.tools for function in tool.functions)]
         functions += opened.hooks if opened.middleware else []
-        return definition(functions[0]) if functions else (None, None)
+        own = [function for function in functions if not is_guard_code(function)]
+        return definition(own[0]) if own else (None, None)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard judges every call of its tools before it runs."""
+        inside = {tool.name for tool in self.contents.tools}
+        only_node = len(self.contents.tool_nodes) == 1 and not (self.bodies or self.unseen)
+        return self.wrapped and only_node and set(self.tools) == inside
 
     @property
     def all_bodies(self) -> list[NodeBody]:
@@ -388,7 +411,7 @@ class _FactCollector:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        body = node_body(function)
+        body = NodeBody() if is_guard_code(function) else node_body(function)
         if not inside:
             self.facts.bodies.append(body)
             self.facts.always_asks = body.always_asks and all(body.always_asks for body in self.facts.bodies)
@@ -482,6 +505,8 @@ class _FactCollector:
     def _wrappers(self, tool_node: Any) -> None:
         """Checks whether the wrappers around tool calls ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
+        guards = [any(map(is_guard_code, _inner_functions(wrapper))) for wrapper in wrappers if wrapper]
+        self.facts.wrapped = getattr(tool_node, "guarded", False) or (bool(guards) and all(guards))
         chains = [
             [node_body(program_function) for program_function in program_functions(wrapper)] for wrapper in wrappers
         ]
