@@ -45,11 +45,7 @@ _ALIASES = {
 
 
 def structural_findings(
-    graph: Graph,
-    *,
-    require_human: bool = False,
-    sensitive_tools: Iterable[str] = (),
-    policies: Policies | None = None,
+    graph: Graph, *, require_human: bool = False, sensitive_tools: Iterable[str] = (), policies: Policies | None = None
 ) -> list[GraphFinding]:
     """Returns all structural findings of a graph.
 

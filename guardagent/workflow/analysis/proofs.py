@@ -84,7 +84,10 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen, guarded=guarded)
+        rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
+        by_a_call = rule_result.mechanism == "bad_prefix" and any(rule_result.emitted)
+        if guarded and by_a_call and rule.source.on_violation > Decision.WARN:
+            rule_result = RuleResult(rule.id, "undecidable", message=_GUARDED)
         yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"
@@ -92,13 +95,7 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
 
 
 def _result_as_drawn(
-    graph: NumberedGraph,
-    uncertain: NumberedGraph | None,
-    rule: Rule,
-    sets: Sets,
-    unseen: list[str],
-    *,
-    guarded: bool,
+    graph: NumberedGraph, uncertain: NumberedGraph | None, rule: Rule, sets: Sets, unseen: list[str]
 ) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
     needed = automaton_of(rule, order.necessary, sets)
@@ -110,9 +107,6 @@ def _result_as_drawn(
             message = f"whether a path violates it depends on {shown}, which may call tools that cannot be seen"
             return RuleResult(rule.id, "undecidable", message=message)
     if violation is not None:
-        by_a_call = violation.mechanism == "bad_prefix" and any(violation.emitted)
-        if guarded and by_a_call and rule.source.on_violation > Decision.WARN:
-            return RuleResult(rule.id, "undecidable", message=_GUARDED)
         return _violated_on_path(rule.id, violation)
     enough = needed if order.sufficient == order.necessary else automaton_of(rule, order.sufficient, sets)
     if enough is not needed and GraphProduct(graph, enough).violation() is not None:

@@ -33,7 +33,6 @@ from functools import cached_property
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from guardagent.workflow.extraction import is_guards
 from guardagent.workflow.model.graph import Unseen
 from guardagent.workflow.python_source import calls, types
 from guardagent.workflow.python_source.builtins import call_method, wrapped_by
@@ -465,11 +464,6 @@ def is_program_code(function: FunctionType) -> bool:
     """Whether a function is code of the program, not of a library."""
     file = function.__code__.co_filename
     return "site-packages" not in file and not file.startswith(_LIBRARIES)
-
-
-def is_guard_code(function: object) -> bool:
-    """Whether a function is of this package's adapters: it judges calls, and runs no tool by itself."""
-    return isinstance(function, FunctionType | MethodType) and is_guards(function)
 
 
 _ALWAYS, _CONDITIONAL = FlowPoint(), FlowPoint(unconditional=False)

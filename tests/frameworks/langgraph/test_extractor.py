@@ -138,6 +138,7 @@ def test_objects_that_are_not_graphs_are_refused() -> None:
 
 GUARDED = """
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -151,6 +152,16 @@ from guardagent.frameworks.langgraph import GuardMiddleware, guarded_answer_node
 def mail(to: str) -> str:
     "Sends."
     return "sent"
+
+@tool
+def wipe(to: str) -> str:
+    "Wipes."
+    return "wiped"
+
+class Wiper(AgentMiddleware):
+    async def awrap_tool_call(self, request, handler):
+        wipe.invoke({"to": "x"})
+        return await handler(request)
 
 def model(state: MessagesState):
     return {"messages": []}
@@ -168,6 +179,7 @@ def by_hand(answer, tools, after_tools):
 
 guard = ToolGuard(load_policies(text=POLICY))
 agent = create_agent(FakeListChatModel(responses=[]), [mail], middleware=[GuardMiddleware(guard)])
+past = create_agent(FakeListChatModel(responses=[]), [mail], middleware=[Wiper(), GuardMiddleware(guard)])
 nodes = by_hand(guarded_answer_node(guard), guarded_tool_node(guard, [mail]), unless_stopped("model"))
 mixed = by_hand(guarded_answer_node(guard), ToolNode([mail]), unless_stopped("model"))
 """
@@ -180,18 +192,25 @@ policies:
 """
 
 
-@pytest.mark.parametrize(("name", "never"), [("agent", "undecidable"), ("nodes", "undecidable"), ("mixed", "violated")])
-def test_a_guard_calls_no_tools_and_judges_those_of_its_node(tmp_path: Path, name: str, never: str) -> None:
-    """The source and the object give one graph; only a rule that the guard can enforce is left to it."""
+@pytest.mark.parametrize(
+    ("name", "statuses"),
+    [
+        ("agent", ["undecidable", "violated", "proved"]),
+        ("nodes", ["undecidable", "violated", "proved"]),
+        ("mixed", ["violated", "violated", "proved"]),
+        ("past", ["violated", "violated", "violated"]),
+    ],
+)
+def test_a_guard_calls_no_tools_and_judges_those_of_its_node(tmp_path: Path, name: str, statuses: list[str]) -> None:
+    """The source and the object give one graph; a rule is left to the guard if no call can pass it by."""
     file = tmp_path / "program.py"
     file.write_text(f"POLICY = {POLICY!r}\n{GUARDED}")
     policies = load_policies(text=POLICY)
-    read = verify(next(one.graph for one in graphs_of(file).workflows if one.name.endswith(name)), policies)
+    read = verify(next(flow.graph for flow in graphs_of(file).workflows if flow.name.endswith(name)), policies)
     live = verify(getattr(load(file), name), policies, sensitive_tools=["mail"])
     assert (read.graph.nodes, read.graph.edges) == (live.graph.nodes, live.graph.edges)
-    assert [rule.status for rule in read.rules] == [never, "violated", "proved"]
-    assert [rule.status for rule in live.rules] == [never, "violated", "proved"]
-    assert read.rules[2].every_run.status == "proved"
+    assert [rule.status for rule in read.rules] == [rule.status for rule in live.rules] == statuses
+    assert read.rules[2].every_run.status == statuses[2]
     assert not read.unknown
     assert not live.passed
     assert "violate 'never', which the graph cannot prove" in live.findings[0].message

@@ -158,6 +158,7 @@ class Middleware:
         jumps: the jump targets of each hook, other than the next node.
         tools: the tools that it adds.
         wrapper: the wrapper around tool calls.
+        awrapper: the wrapper around tool calls in a coroutine.
         hitl: its human-in-the-loop options, if it asks for approval.
     """
 
@@ -166,6 +167,7 @@ class Middleware:
     jumps: dict[str, list[str]] = field(default_factory=dict)
     tools: list[Values] = field(default_factory=list)
     wrapper: Values | None = None
+    awrapper: Values = NOTHING
     hitl: list[HitlStub] = field(default_factory=list)
 
 
@@ -190,7 +192,9 @@ def _agent(graph: SourceGraph, arguments: Arguments, own_tools: Values, server_t
     if has_tools:
         pieces = interpreter.ordered_elements(arguments.get("middleware") or NOTHING) or ()
         guarded = any(len(piece.known) == 1 and piece.complete and _is_guard(piece.known[0]) for piece in pieces)
-        graph.put("tools", exactly(SourceToolNode(Arguments((_list_of(items),)), interpreter, wrappers, guarded)))
+        awrappers = Values(tuple(value for piece in middleware for value in piece.awrapper.known))
+        options = Arguments((_list_of(items),), {"awrap_tool_call": awrappers})
+        graph.put("tools", exactly(SourceToolNode(options, interpreter, wrappers, guarded)))
     for piece in middleware:
         for hook in HOOKS:
             if hook in piece.hooks:
@@ -259,7 +263,7 @@ def _middleware(graph: SourceGraph, value: object) -> Middleware:
 
 def _is_guard(value: object) -> bool:
     path = path_of(value.callee) if isinstance(value, CallResult) else ""
-    return path.startswith("guardagent.") and path.endswith(f".{_GUARD}")
+    return path.startswith("guardagent.frameworks.langgraph.") and path.endswith(f".{_GUARD}")
 
 
 def _shipped_middleware(interpreter: Interpreter, name: str, arguments: Arguments) -> Middleware:
@@ -308,6 +312,7 @@ def _class_middleware(interpreter: Interpreter, owner: ProgramObject, made_of: C
             created.hooks[hook], created.jumps[hook] = [*functions], _jumps(made_of, hook)
     wrapper, tools = interpreter.attribute(owner, "wrap_tool_call"), interpreter.attribute(owner, "tools")
     created.wrapper = wrapper if functions_in(interpreter, wrapper) else None
+    created.awrapper = interpreter.attribute(owner, "awrap_tool_call")
     created.tools = [tools] if tools.known else []
     return created
 
