@@ -580,8 +580,8 @@ def lint(
     result = lint_report(policies)
     for finding in result.findings:
         print_json(asdict(finding)) if as_json else print_line(_finding_text(finding))
-    for undecided in result.undecided:
-        note(f"note: {undecided}")
+    for text in (*result.undecided, *result.notes):
+        note(f"note: {text}")
     if not result.findings and not result.undecided:
         note(f"{policies}: no findings in {result.rules} rule{'' if result.rules == 1 else 's'}")
     raise typer.Exit(1 if result.findings else 3 if result.undecided else 0)

@@ -8,12 +8,14 @@ host, with the conversations, the listed tools and the final answers of these.
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol
+from weakref import WeakSet
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, edit_note, with_edits
@@ -25,6 +27,8 @@ from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
+
+_log = logging.getLogger("guardagent")
 
 # --- the calls of a conversation
 
@@ -155,6 +159,9 @@ def unaccepted_names(guard: EnforcementPoint, servers: Mapping[str, Sequence[Too
 
 # --- one guard at the agents of a host
 
+NO_APPROVER = "this host has no approvals of its own; give the guard an approver, as in ToolGuard(..., approver=...)"
+_REPORTED: WeakSet[EnforcementPoint] = WeakSet()
+
 
 class HostApproval:
     """Whether a call may need a reviewer whom the host asks.
@@ -174,6 +181,16 @@ class HostApproval:
         """
         self._has_escalated = self._has_escalated or self._guard.may_escalate
         return self._guard.approver is None and self._has_escalated
+
+    def report_missing(self, missing: str) -> None:
+        """Warns, once for a guard, that the host can ask no reviewer though a rule may escalate a call.
+
+        Args:
+            missing: what it lacks.
+        """
+        if self.may_be_needed and self._guard not in _REPORTED:
+            _REPORTED.add(self._guard)
+            _log.warning("attached: each call that a rule escalates is denied, since nobody can be asked: %s", missing)
 
 
 class _Guarded(Protocol):
