@@ -31,7 +31,7 @@ def run_console(text: str, folder: Path) -> None:
     for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text, re.MULTILINE):
         if line.startswith(SKIPPED):
             continue
-        environment = {**os.environ, "PATH": path}
+        environment = {**os.environ, "PATH": path, "XDG_STATE_HOME": str(folder / "state")}
         ran = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, check=False)
         assert ran.returncode in (0, 1), (line, ran.stderr)
 
