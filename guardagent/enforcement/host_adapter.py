@@ -190,7 +190,7 @@ class HostApproval:
         """
         if self.may_be_needed and self._guard not in _REPORTED:
             _REPORTED.add(self._guard)
-            _log.warning("attached: each call that a rule escalates is denied, since nobody can be asked: %s", missing)
+            _log.warning("attached: each call that a rule escalates is denied: %s", missing)
 
 
 class _Guarded(Protocol):
