@@ -244,7 +244,7 @@ class HookJudge:
         """
         conversation = self._conversation(event)
         for call in self._guard.claimed_calls.session(conversation).history:
-            if call.status is None and call.id is not None and (event.resumed or call.agent == event.agent):
+            if call.status is None and call.id is not None and (event.kind is HookKind.START or call.agent == event.agent):
                 self._guard.claimed_calls.record(conversation, call.id, Outcome(None, None))
 
     def _stop(self, event: HookEvent) -> HookAnswer:

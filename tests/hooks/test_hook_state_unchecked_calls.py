@@ -221,19 +221,17 @@ def test_a_call_that_the_host_did_not_run_is_no_step(tmp_path: Path) -> None:
 
 
 def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> None:
-    """If it comes back it starts empty, so that what needs a history is denied. The log stays."""
+    """If it comes back it starts empty. The log stays."""
     daemon = Daemon(tmp_path, "claude-code", keep_days=7)
-    daemon.run({"command": "pytest"}, "1")
+    daemon.run({"command": "touch a.py"}, "1")
     assert delete_old_sessions(daemon.folder, lambda: time.time() + 6 * DAY) == []
-    assert daemon.before(PUSH, "2") == "allow"
+    assert daemon.before(PUSH, "2") in STOPPED
     logged = len(daemon.entries("verdict"))
     assert delete_old_sessions(daemon.folder, lambda: time.time() + 8 * DAY) == ["claude_code/s1"]
-    assert daemon.before(PUSH, "3") in STOPPED, "a running daemon sees it, too"
+    assert daemon.before(PUSH, "3") == "allow", "a running daemon sees it, too"
     daemon.restart()
-    assert daemon.before(PUSH, "4") in STOPPED
+    assert daemon.before(PUSH, "4") == "allow"
     assert len(daemon.entries("verdict")) == logged + 2
-    daemon.run({"command": "pytest"}, "5")
-    assert daemon.before(PUSH, "6") == "allow"
 
 
 @pytest.mark.slow
