@@ -139,7 +139,9 @@ class HookJudge:
             return shown
         verdict = self._guard.before(call)
         if verdict.decision is Decision.ESCALATE:
-            if problem is not None and shown >= {*_objections(verdict)}:  # a person has approved it, and saw why rules ask
+            if problem is not None and shown >= {
+                *_objections(verdict)
+            }:  # a person has approved it, and saw why rules ask
                 return self._answer_of(
                     self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
                 )
@@ -244,7 +246,11 @@ class HookJudge:
         """
         conversation = self._conversation(event)
         for call in self._guard.claimed_calls.session(conversation).history:
-            if call.status is None and call.id is not None and (event.kind is HookKind.START or call.agent == event.agent):
+            if (
+                call.status is None
+                and call.id is not None
+                and (event.kind is HookKind.START or call.agent == event.agent)
+            ):
                 self._guard.claimed_calls.record(conversation, call.id, Outcome(None, None))
 
     def _stop(self, event: HookEvent) -> HookAnswer:
@@ -300,7 +306,7 @@ def _key(tool: str, args: dict[str, Any]) -> str:
 
 
 def _objections(verdict: Verdict) -> tuple[str, ...]:
-    """What rules object: their violations, then what could not be checked."""
+    """The objections of rules: their violations, then what could not be checked."""
     violations = [f"{violation.policy}: {violation.message}" for violation in verdict.violations]
     errors = (error.partition(": ") for error in verdict.errors)
     return (*violations, *(f"{rule}: could not be checked: {problem}" for rule, _, problem in errors))

@@ -103,11 +103,11 @@ def test_many_calls_in_flight_stop_nothing(mode: str, tmp_path: Path) -> None:
     """A coding agent reads about ten files at once, and an interrupted call has no outcome."""
     daemon = Daemon(tmp_path, "claude-code", policy_text(["claude-code"]), mode=mode)
     ran = [daemon.sent("before", {"command": f"ls d{at}"}, str(at)) for at in range(15)]
-    assert [(one.returncode, one.stdout) for one in ran] == [(0, "")] * 15
+    assert [(answer.returncode, answer.stdout) for answer in ran] == [(0, "")] * 15
 
 
 def test_the_outcome_of_a_lost_call_is_unknown_after_the_turn(tmp_path: Path) -> None:
-    """That of a sub-agent, which may work in the background, only when the session goes on in a new process."""
+    """A sub-agent may work in the background: its calls end when the session goes on in a new process."""
     daemon = Daemon(tmp_path, "claude-code")
     daemon.run({"command": "pytest"}, "1")
     daemon.before({"command": "ls"}, "2", agent_id="sub-1")
@@ -138,7 +138,7 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
     assert daemon.sent("before", {}, tool_name=7).returncode == 2, "an event that cannot be read is denied"
 
 
-def test_a_rule_that_could_not_be_checked_is_not_said_to_be_broken(tmp_path: Path) -> None:
+def test_a_rule_that_could_not_be_checked_is_not_reported_as_broken(tmp_path: Path) -> None:
     reason = Daemon(tmp_path, "claude-code", UNCHECKABLE).sent("before", {"command": "ls"}, "1").stdout
     assert (
         "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"

@@ -22,7 +22,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from guardagent.policy.language.values import (
-    Pending,
+    OpenOutcome,
     Truth,
     Unknown,
     arithmetic,
@@ -392,7 +392,7 @@ class HistoryIndex:
             return False
         value = self._query.judge(env, call)
         if value is True and self._query.ok_only and call.assumed_status is None:
-            return Unknown(Pending(f"it is unknown whether {call.tool!r} (call {call.place}) ends well"))
+            return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) ends well"))
         return value
 
     def has_certain(self, key: Any) -> bool:
@@ -501,7 +501,7 @@ _first_of = itemgetter(0)
 
 
 def _may_not_run(call: PastCall) -> Unknown:
-    return Unknown(Pending(f"it is unknown whether {call.tool!r} (call {call.place}) runs"))
+    return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) runs"))
 
 
 def _if_it_counts(amount: Any, why: Any) -> Unknown:

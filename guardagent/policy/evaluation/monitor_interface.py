@@ -19,7 +19,7 @@ from guardagent.policy.evaluation.counters import CountedAmount, CounterReader
 from guardagent.policy.evaluation.history_index import HistoryIndex, OnDemand
 from guardagent.policy.language.values import (
     MICROSECONDS,
-    Pending,
+    OpenOutcome,
     Truth,
     Unknown,
     moment_of,
@@ -508,4 +508,4 @@ def failed(call: Any) -> Truth:
 
 
 def _pending(call: Any, cause: str) -> str:
-    return Pending(cause) if call.status is None and call.assumed_status is None else cause
+    return OpenOutcome(cause) if call.status is None and call.assumed_status is None else cause

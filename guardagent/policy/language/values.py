@@ -46,7 +46,7 @@ class Unrecorded(Undetermined):
     __slots__ = ()
 
 
-class Pending(Undetermined):
+class OpenOutcome(Undetermined):
     """A cause: the outcome of a call in flight, if none is assumed."""
 
     __slots__ = ()

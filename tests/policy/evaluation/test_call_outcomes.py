@@ -125,7 +125,7 @@ def test_six_calls_are_tried_with_every_outcome(condition: str, past: list[Event
 @settings(max_examples=examples(150))
 @given(about(BY_STATUS), PAST, st.lists(CALLS, max_size=4))
 @example("known(count(f:pay(), !failed(f)))", [], [("pay", 0, False)])
-def test_beyond_the_limit_only_the_outcomes_that_matter_are_told_apart(
+def test_beyond_the_limit_the_outcomes_that_matter_are_tried(
     condition: str, past: list[Event], calls: list[Call]
 ) -> None:
     """As if every combination was tried."""
