@@ -254,13 +254,15 @@ class HookJudge:
                 self._guard.claimed_calls.record(conversation, call.id, Outcome(None, None))
 
     def _stop(self, event: HookEvent) -> HookAnswer:
-        """Holds the agent, once, if it still has to do something."""
+        """Holds the agent, once, if it still has to do something; on trial, it only warns."""
         try:
             pending = {} if event.repeated else self._guard.claimed_calls.session(self._conversation(event)).obligations
         except NotBegunError:
             pending = {}
         if not pending:
             return HookAnswer()
+        if self._is_trial:
+            return HookAnswer(note="\n".join(f"{_ON_TRIAL} {rule} is still due: {what}" for rule, what in pending.items()))
         lines = [f"- {rule}: {what}" for rule, what in pending.items()]
         return HookAnswer(HookDecision.DENY, "\n".join(["Before you end, these are still due:", *lines]))
 

@@ -124,6 +124,7 @@ version: 1
 policies:
   - {id: sure, temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
   - {id: asked, temporal: "G !tool:Bash", message: No shell., on_violation: escalate}
+  - {id: due, temporal: "exists(Read(), true)", message: Read the rules.}
 """
 
 
@@ -135,6 +136,8 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
     ]
     daemon.after({"command": "ls"}, "1")
     assert daemon.entries("unchecked") == [], "it was in flight as any other call"
+    ended = json.loads(daemon.sent("stop", {}).stdout)
+    assert ended == {"systemMessage": "GuardAgent (on trial): due is still due: call 'Read'"}
     assert daemon.sent("before", {}, tool_name=7).returncode == 2, "an event that cannot be read is denied"
 
 
