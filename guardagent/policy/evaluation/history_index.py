@@ -504,12 +504,12 @@ def _may_not_run(call: PastCall) -> Unknown:
     return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) runs"))
 
 
-def _if_it_counts(amount: Any, why: Unknown) -> Unknown:
+def _if_it_counts(amount: Any, why: Any) -> Unknown:
     """The share of a call that may not count, for which `why` is the cause."""
     bounds = bounds_of(amount)
     if bounds is None:
-        return amount & why if type(amount) is Unknown else why
-    return why.within((min(0, bounds[0]), max(0, bounds[1])))
+        return amount & why if type(amount) is Unknown else why  # type: ignore[no-any-return]
+    return why.within((min(0, bounds[0]), max(0, bounds[1])))  # type: ignore[no-any-return]
 
 
 class WindowBucket(Bucket):
