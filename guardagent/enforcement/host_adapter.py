@@ -20,12 +20,13 @@ from weakref import WeakSet
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, edit_note, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, plain_value
+from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoidError
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
-from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.errors import GuardError, InputError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 _log = logging.getLogger("guardagent")
@@ -43,6 +44,18 @@ def paused_calls(guard: EnforcementPoint, conversation: str | None) -> dict[Any,
     """Returns the running calls of a conversation whose tools wait for a person."""
     known: dict[Any, HostCall] = guard.notes(conversation).setdefault("paused", {}) if conversation else {}
     return known
+
+
+def end_conversation(guard: EnforcementPoint, conversation: str) -> None:
+    """Ends a conversation that is over for its host. The log has the verdict, and a warning names what is pending."""
+    try:
+        reasons = guard.end(conversation).reasons
+    except NotBegunError:  # it has no calls
+        return
+    except GuardError as error:
+        reasons = (str(error),)
+    if reasons:
+        _log.warning("at the end of %s: %s", conversation, "; ".join(reasons))
 
 
 # --- denials

@@ -203,6 +203,8 @@ def _lint(policy: str) -> Iterator[CiCheck]:
         place = places.get(fault.policy or "", _place(policy))
         of_rules.setdefault(fault.policy, []).append(CiFinding(severity, fault.kind, message, place))
     for rule, findings in of_rules.items():
+        if rule is None and not findings:
+            continue
         yield CiCheck("lint", policy, rule or "the file", tuple(findings))
 
 

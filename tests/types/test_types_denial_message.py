@@ -193,7 +193,7 @@ def visible_texts(session: Session, args: Mapping[str, Any]) -> Iterator[str]:
     yield visible_text(session.finish())
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 @given(st.lists(rules, min_size=1, max_size=3).map(tuple), states, CALLS, st.booleans())
 def test_no_value_of_the_state_is_shown(
     chosen: tuple[tuple[str, str, str], ...], state: dict[str, Any], args: dict[str, Any], looked: bool

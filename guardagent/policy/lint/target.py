@@ -38,8 +38,7 @@ class LintFinding:
     """A fault of a policy.
 
     Attributes:
-        kind: the kind of fault: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable,
-            uncovered or unlisted, or a kind of another package's check.
+        kind: the kind of fault, such as contradictory; docs/lint.md has all of this package.
         policy: the id of the rule, or of the last of several rules; None for the whole file.
         tool: the tool, or None if there are several or none.
         message: the fault, and a fix.

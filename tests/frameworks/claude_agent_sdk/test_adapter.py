@@ -564,7 +564,7 @@ def test_the_policy_is_loaded_once(tmp_path: Path) -> None:
 
 
 def test_options_without_a_reviewer_are_reported(tmp_path: Path, caplog: Any) -> None:
-    """When they are attached to a guard whose rules may escalate, and once."""
+    """Attached to a guard whose rules may escalate, and once."""
     guard = guard_of(tmp_path, APPROVED, aliases=ALIASES)
     for _ in range(2):
         guarded(shop_options("", tmp_path, {"refund": Shop().arefund}), guard)

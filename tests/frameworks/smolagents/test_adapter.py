@@ -347,6 +347,6 @@ def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
 
 
 def test_a_missing_approver_is_reported(tmp_path: Path, caplog: Any) -> None:
-    """When an agent is attached to a guard whose rules may escalate."""
+    """An agent is attached to a guard whose rules may escalate."""
     guarded(agent_of("calls", tools_of(Shop()), ScriptedModel("calls", ())), guard_of(tmp_path, APPROVED))
     assert "attached: each call that a rule escalates is denied: this host has no approvals of its own" in caplog.text
