@@ -262,7 +262,8 @@ class HookJudge:
         if not pending:
             return HookAnswer()
         if self._is_trial:
-            return HookAnswer(note="\n".join(f"{_ON_TRIAL} {rule} is still due: {what}" for rule, what in pending.items()))
+            warnings = (f"{_ON_TRIAL} {rule} is still due: {what}" for rule, what in pending.items())
+            return HookAnswer(note="\n".join(warnings))
         lines = [f"- {rule}: {what}" for rule, what in pending.items()]
         return HookAnswer(HookDecision.DENY, "\n".join(["Before you end, these are still due:", *lines]))
 
