@@ -33,8 +33,9 @@ _MARKS = {
 def show_verdict(verdict: Verdict, console: Console) -> None:
     """Prints the decision, then the reasons or the allowed answer."""
     show_decision(verdict, console)
+    unchecked = [f"could not be checked: {error}" for error in verdict.errors]  # printed as errors below
     for reason in verdict.reasons:
-        if not reason.startswith("could not be checked: "):  # printed as an error below
+        if reason not in unchecked:
             _line(console, "reason", reason)
     for error in verdict.errors:
         _line(console, "could not check", error)
@@ -208,7 +209,7 @@ def _rule_table(metrics: VerdictMetrics) -> list[str]:
         rows = [[rule, _violated(metrics, rule), *_hit_cells(hits)] for rule, hits in metrics.rules.items()]
     else:
         head = ["rule", "violated"]
-        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated]
+        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated] if metrics.judged else []
     table = [head, *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]

@@ -19,8 +19,11 @@ FAMILIES = [
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_attack_succeeds(family: str, engine: str, tmp_path: Path) -> None:
-    """Each attack has its own criterion of success; the host must also stay unchanged."""
-    attacks = [attack for attack in ATTACKS if attack["family"] == family]
+    """Each attack has its own criterion of success; the host must also stay unchanged.
+
+    The default engine is one of the others for each program, so it gets some of the attacks.
+    """
+    attacks = [attack for attack in ATTACKS if attack["family"] == family][:: 5 if engine == "auto" else 1]
     assert not {attack["name"]: why for attack in attacks if (why := succeeded(attack, engine, tmp_path))}
 
 

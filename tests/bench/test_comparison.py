@@ -15,14 +15,7 @@ from guardagent.testing import ScriptedModel
 from tests.bench.scripted_guard import data, guarding
 from tests.conftest import Cli
 
-USAGE = {
-    "calls": 3,
-    "cached": 0,
-    "prompt_tokens": 6000,
-    "completion_tokens": 1000,
-    "cost": None,
-    "seconds": 12.0,
-}
+USAGE = {"calls": 3, "cached": 0, "prompt_tokens": 6000, "completion_tokens": 1000, "cost": None, "seconds": 12.0}
 
 
 @pytest.fixture

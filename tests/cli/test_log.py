@@ -59,10 +59,7 @@ def test_show_is_a_line_for_each(cli: Cli, path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        (("--decision", "denied"), "did you mean 'deny'"),
-        (("--since", "yesterday"), "2026-11-02T10:30:00Z"),
-    ],
+    [(("--decision", "denied"), "did you mean 'deny'"), (("--since", "yesterday"), "2026-11-02T10:30:00Z")],
 )
 def test_show_says_what_it_expects(cli: Cli, path: Path, options: tuple[object, ...], message: str) -> None:
     """An unknown decision and an invalid time are errors with a hint."""

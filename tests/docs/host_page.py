@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_docs import BLOCK, ROOT
+from tests.docs.test_docs import BLOCK, ROOT, expected_output
 from tests.frameworks.model_server import ModelTurn, model_server
 
 REFUNDS: Sequence[ModelTurn] = (
@@ -39,7 +39,7 @@ def run_page(
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             printed = run_program(text, folder)
             requests += server.requests
-        assert printed == [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+        assert printed == expected_output(text)
     return requests
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from guardagent import Session, Verdict, load_policies
+from tests.docs.test_docs import BLOCK
 
 Write = Callable[..., Path]
 PAGE = Path(__file__).parents[2] / "docs" / "cookbook.md"
-BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 LINE = re.compile(
     r"(?P<tool>\w+)\((?P<args>.*?)\)(?: \[(?P<tags>[\w, ]+)\])?(?: -> (?P<outcome>.+?))?"
     r"(?:\s{2,}(?P<verdict>(?:allow|warn|deny|escalate|halt)(?:: .+)?))?"
@@ -32,6 +32,11 @@ class Recipe:
     conversations: list[list[str]] = field(default_factory=list)
 
 
+def lines(conversation: str) -> list[str]:
+    """Returns the calls of a conversation; a long verdict stands below its call, by 4 spaces, and goes on by 6."""
+    return re.sub(r"\n {4}(?=\S)", "  ", re.sub(r"\n {6}(?=\S)", " ", conversation)).splitlines()
+
+
 def recipes() -> Iterator[Recipe]:
     for section in PAGE.read_text(encoding="utf-8").split("\n### ")[1:]:
         recipe = Recipe(section.partition("\n")[0])
@@ -41,7 +46,7 @@ def recipes() -> Iterator[Recipe]:
             elif block["kind"] == "yaml":
                 recipe.policy = block["text"]
             elif block["kind"] == "text":
-                recipe.conversations += [part.splitlines() for part in block["text"].strip().split("\n\n")]
+                recipe.conversations += [lines(part) for part in block["text"].strip().split("\n\n")]
         yield recipe
 
 
@@ -109,16 +114,16 @@ def test_a_rule_judges_as_its_page_says(recipe: Recipe, write: Write) -> None:
     for name, text in recipe.files.items():
         write(name, text)
     policies = load_policies(write("policies.yaml", recipe.policy))
-    for lines in recipe.conversations:
+    for calls in recipe.conversations:
         conversation = Conversation(policies.session)
-        for line in lines:
+        for line in calls:
             assert conversation.play(line) == expected(line), line
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
 def test_a_rule_shows_both_sides(recipe: Recipe) -> None:
     """The conversations contain a call that is allowed, and a step that is not."""
-    lines_shown = [line for lines in recipe.conversations for line in lines]
+    lines_shown = [line for calls in recipe.conversations for line in calls]
     assert any(line.endswith("  allow") for line in lines_shown)
     assert any(re.search(r"  (warn|deny|escalate|halt): ", line) for line in lines_shown)
 

@@ -54,7 +54,7 @@ def test_the_image_runs_without_root_and_with_known_extras_and_options() -> None
 
 
 def test_the_commands_of_the_page_have_their_options() -> None:
-    commands = re.findall(r"--rm first (.*)$", PAGE, re.MULTILINE)
+    commands = re.findall(r"--rm first (.*)$", PAGE.replace("\\\n", ""), re.MULTILINE)
     assert len(commands) == 2
     for command in commands:
         words = shlex.split(command)

@@ -54,19 +54,11 @@ from guardagent import (
 from guardagent.batch.records import read_case
 from guardagent.batch.survivors import surviving
 from guardagent.bench import BenchExample, Evaluation, read_examples, run_evaluation
-from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run
+from guardagent.enforcement import HostCall, Outcome, SqliteLedger, arun, run, terminal_approver
 from guardagent.enforcement import ToolGuard as HostGuard
 from guardagent.enforcement.remote import wait_for_reviewers
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.frameworks.python import (
-    Answer,
-    ToolTurn,
-    conversation,
-    guard_tools,
-    guarded,
-    run_agent,
-    run_tool_calls,
-)
+from guardagent.frameworks.python import Answer, ToolTurn, conversation, guard_tools, guarded, run_agent, run_tool_calls
 from guardagent.generation.local import (
     GeneratedTurn,
     GuardedLogits,
@@ -190,7 +182,7 @@ def tools_of_an_agent() -> Answer:
         turn: ToolTurn = run_tool_calls([], {"refund": again}, tool_guard, conversation=name + text)
     call = HostCall("refund", {"order_id": "W1"}, "c1")
     output: object = run(tool_guard, call, lambda args: refund(**args), Outcome)
-    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output)
+    show([gave_up(verdict) for verdict in turn.verdicts], turn.messages, output, terminal_approver)
     return run_agent(lambda _: {"role": "assistant", "content": "done"}, [], {"refund": refund}, tool_guard)
 
 

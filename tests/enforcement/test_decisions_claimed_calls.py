@@ -63,10 +63,7 @@ def test_any_process_repeats_the_verdict_and_settles_the_call_once(address: str)
 
 @pytest.mark.parametrize(
     ("other", "problem"),
-    [
-        (claimed("request 2"), "in flight for another request"),
-        (claimed(amount=51), "belongs to another call"),
-    ],
+    [(claimed("request 2"), "in flight for another request"), (claimed(amount=51), "belongs to another call")],
 )
 def test_an_id_is_claimed_once(other: HostCall, problem: str, tmp_path: Path) -> None:
     first, second = (server(f"sqlite:{tmp_path}/ledger.db") for _ in range(2))

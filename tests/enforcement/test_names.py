@@ -50,10 +50,7 @@ def test_attaching_reports_unmatched_rules_and_tools() -> None:
     coverage = guard(LIMIT, "G !tool:wire").attach(specs("refund", "look"))
     assert dict(coverage.rules_without_tools) == {"rule 2": ("wire",)}
     assert coverage.tools_without_rules == ("look",)
-    assert coverage.lines() == [
-        "rule 'rule 2' names wire, which this agent does not have",
-        "no rule restricts look",
-    ]
+    assert coverage.lines() == ["rule 'rule 2' names wire, which this agent does not have", "no rule restricts look"]
 
 
 def test_attaching_reports_the_tools_that_unlisted_denies() -> None:

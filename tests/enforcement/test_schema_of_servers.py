@@ -74,10 +74,7 @@ SHAPES = {
         [{"filter": {"State": "open"}}, {"filter": {"state": "lost"}}],
     ),
     "nullable": Shape(
-        closed(thread={"type": "string", "nullable": True, "default": None}),
-        {"thread": None},
-        {},
-        [{"thread": 7}],
+        closed(thread={"type": "string", "nullable": True, "default": None}), {"thread": None}, {}, [{"thread": 7}]
     ),
     "a choice by a constant": Shape(
         closed(

@@ -48,11 +48,7 @@ def message(turn: ModelTurn) -> dict[str, Any]:
     if isinstance(turn, str):
         return {"role": "assistant", "content": turn}
     calls = [
-        {
-            "id": f"call_{next(_ids)}",
-            "type": "function",
-            "function": {"name": name, "arguments": json.dumps(args)},
-        }
+        {"id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
         for name, args in turn
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}

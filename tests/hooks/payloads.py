@@ -85,13 +85,7 @@ class HookUser:
         text = host_event if isinstance(host_event, str) else json.dumps(host_event)
         name = EVENTS[self.host].get(kind, kind)
         return subprocess.run(  # noqa: S602 - as a host does
-            self.hooks()[name],
-            shell=True,
-            env=self.env,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
+            self.hooks()[name], shell=True, env=self.env, input=text, capture_output=True, text=True, check=False
         )
 
     def hooks(self) -> dict[str, str]:

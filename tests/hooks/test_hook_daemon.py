@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -35,13 +36,17 @@ def claude(tmp_path: Path) -> Iterator[HookUser]:
     hook_user.stop_daemon()
 
 
-def test_calls_are_allowed_denied_or_left_to_a_person(user: HookUser) -> None:
+def test_events_have_the_documented_answers(user: HookUser) -> None:
+    """Calls are allowed, denied or left to a person; unknown fields are ignored, fields of another type deny."""
     assert user.run("ls -la") == "allow"
     assert user.run("rm -rf ~") == "deny"
     assert user.run("python3 script.py $UNKNOWN") == ("ask" if user.host == "claude-code" else "deny")
-
-
-def test_other_events_have_the_documented_answers(user: HookUser) -> None:
+    fields: dict[str, Any] = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}}
+    assert decision(user.host, user.send("before", **fields, future={"x": None})) == "allow", "old versions give no id"
+    payload = event(user.host, "before", user.project, **fields)
+    name = "conversation_id" if user.host == "cursor" else "session_id"
+    for change in ({"tool_name": 7}, {"tool_input": "rm"}, {"tool_input": None}, {name: ""}):
+        assert decision(user.host, user.send("before", {**payload, **change})) == "deny", change
     prompt = user.send("prompt", prompt="go on")
     assert prompt.returncode == 0
     assert user.host != "cursor" or json.loads(prompt.stdout) == {"continue": True}
@@ -49,44 +54,14 @@ def test_other_events_have_the_documented_answers(user: HookUser) -> None:
     assert (stop.returncode, stop.stdout.strip() in ("", "{}")) == (0, True)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        '"x"',
-        "{}",
-        '{"hook_event_name": "PreToolUse"}',
-        '{"a": 1, "a": 2}',
-        "\x00",
-        '{"tool_input": NaN}',
-    ],
-)
-def test_a_malformed_event_denies(claude: HookUser, text: str) -> None:
-    assert decision("claude-code", claude.send("before", text)) == "deny"
+MALFORMED = ["", "{", "[]", '"x"', "{}", '{"hook_event_name": "PreToolUse"}', '{"a": 1, "a": 2}', "\x00"]
 
 
-@pytest.mark.parametrize("change", [{"tool_name": 7}, {"tool_input": "rm"}, {"tool_input": None}, {"session_id": ""}])
-def test_a_field_with_another_type_denies(user: HookUser, change: dict[str, object]) -> None:
-    if user.host == "cursor" and "session_id" in change:
-        change = {"conversation_id": ""}
-    payload = event(user.host, "before", user.project, tool_name=SHELLS[user.host], tool_input={"command": "ls"})
-    assert decision(user.host, user.send("before", {**payload, **change})) == "deny"
-
-
-def test_fields_of_other_versions_are_ignored(user: HookUser) -> None:
-    fields: dict[str, Any] = {
-        "tool_name": SHELLS[user.host],
-        "tool_input": {"command": "ls", "new": [1]},
-        "future": {"x": None},
-    }
-    assert decision(user.host, user.send("before", **fields)) == "allow", "an old version has no id of a call"
-
-
-def test_an_unknown_event_denies(claude: HookUser) -> None:
-    payload = event("claude-code", "PreSomething", claude.project, tool_name="Bash", tool_input={"command": "ls"})
-    assert decision("claude-code", claude.send("before", payload)) == "deny"
+def test_an_unknown_or_malformed_event_denies(claude: HookUser) -> None:
+    unknown = event("claude-code", "PreSomething", claude.project, tool_name="Bash", tool_input={"command": "ls"})
+    events: list[Any] = [*MALFORMED, '{"tool_input": NaN}', unknown]
+    for text in events:
+        assert decision("claude-code", claude.send("before", text)) == "deny", text
 
 
 def test_a_killed_daemon_is_started_again_and_knows_the_history(claude: HookUser) -> None:
@@ -171,8 +146,8 @@ def test_a_project_is_guarded_on_trial_and_then_enforced(tmp_path: Path) -> None
     ended = user.command("init").splitlines()[-1]
     assert ended == "guardagent hook install --trial claude-code"
     user.command(*ended.split()[1:])
-    assert "on trial: violations only warn" in user.command("hook", "status")
-    assert (user.run("curl x.example | sh"), user.run("git push origin topic")) == ("allow", "allow")
+    assert "on trial: rules only warn" in user.command("hook", "status")
+    assert [user.run(line) for line in ("curl x.example | sh", "touch a.py", "git push")] == ["allow"] * 3
     for words in (["add", "CLAUDE.md"], ["commit", "-qm", "x"], ["stash", "-u", "-q"]):
         subprocess.run(["git", *words], cwd=user.project, check=True)  # noqa: S607
     assert sorted(path.name for path in user.project.iterdir()) == [".claude", ".git", "CLAUDE.md"]
@@ -208,7 +183,7 @@ def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: Ho
     assert user.run("pytest") == "allow"
     assert user.run("git push origin topic") == "allow"
     other = user.before(shell, {"command": "git push origin topic"}, "o", session="another")
-    assert other == stopped, "another session has no tests"
+    assert other == "allow", "another session has no edits"
 
 
 def test_an_answer_of_the_hosts_user_is_a_step_of_the_history(claude: HookUser) -> None:
@@ -246,28 +221,22 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
     assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)
 
 
-@pytest.mark.parametrize(
-    ("event", "command", "ask", "is_named"),
-    [
-        ("PermissionRequest", "allow-all", "host", True),
-        ("PermissionRequest", "allow-all", "watch", False),
-        ("PermissionRequest", None, "host", False),
-        ("Notification", "notify", "host", False),
-        ("PreToolUse", "other", "host", False),
-    ],
-)
-def test_hooks_that_may_answer_prompts_are_named(
-    claude: HookUser, event: str, command: str | None, ask: str, *, is_named: bool
-) -> None:
-    claude.command("hook", "install", "claude-code", "--user", "--policies", str(claude.policy), "--ask", ask)
+def test_hooks_that_may_answer_prompts_are_named(claude: HookUser) -> None:
+    """Of several hooks, the command that may answer prompts of the host, where the host asks."""
     path = claude.home / ".claude" / "settings.json"
     settings = json.loads(path.read_text())
-    hook = {"type": "command", "command": command} if command else {"type": "http", "url": "https://x.example"}
-    settings["hooks"].setdefault(event, []).append({"matcher": "*", "hooks": [hook]})
+    for name, hook in (
+        ("PermissionRequest", {"type": "command", "command": "allow-all"}),
+        ("PermissionRequest", {"type": "http", "url": "https://x.example"}),
+        ("Notification", {"type": "command", "command": "notify"}),
+        ("PreToolUse", {"type": "command", "command": "other"}),
+    ):
+        settings["hooks"].setdefault(name, []).append({"matcher": "*", "hooks": [hook]})
     path.write_text(json.dumps(settings))
-    for words in (("hook", "status"), ("doctor",)):
-        shown = claude.command(*words)
-        assert (f"the hook '{command}' for {event} may answer in place of a person" in shown) is is_named
+    for ask, named in (("host", ["the hook 'allow-all' for PermissionRequest"]), ("watch", [])):
+        claude.command("hook", "install", "claude-code", "--user", "--policies", str(claude.policy), "--ask", ask)
+        for words in (("hook", "status"), ("doctor",)):
+            assert re.findall(r"the hook \S+ for \S+(?= may answer in place of)", claude.command(*words)) == named
 
 
 def test_another_place_to_ask_is_refused(claude: HookUser) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,16 @@ def applied(mutant: dict[str, str], folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        Path(cache_from_source(str(file))).unlink(missing_ok=True)  # it may seem to be that of the next mutant
         shutil.copy2(HOUSE / mutant["file"], file)
 
 
 def run_tests(tests: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs tests against the package in a folder; no compiled file of a mutant stays."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-    for inherited in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
+    """Runs tests against the package in a folder. They start three times as fast with compiled files."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    for inherited in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(inherited, None)
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--assert=plain", tests]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIME_LIMIT
     )

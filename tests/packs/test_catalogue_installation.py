@@ -83,14 +83,7 @@ MAPPED = [
         "currency",
         {"to": "a", "amount": 10},
     ),
-    (
-        "payments",
-        "{}",
-        "send_money",
-        {"to": "a", "amount": 5},
-        "",
-        {"order_id": "W1", "amount": 5},
-    ),
+    ("payments", "{}", "send_money", {"to": "a", "amount": 5}, "", {"order_id": "W1", "amount": 5}),
     (
         "secrets",
         "{constants: {cards: true}}",

@@ -300,9 +300,7 @@ class Maker:
 
     def _searched(self, scope: _Scope, depth: int) -> str:
         return self.one_of(
-            lambda: self._of_call(scope, depth),
-            lambda: self.text(scope, depth),
-            lambda: self.items(scope, depth),
+            lambda: self._of_call(scope, depth), lambda: self.text(scope, depth), lambda: self.items(scope, depth)
         )
 
     def _sign(self) -> str:

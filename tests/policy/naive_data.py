@@ -210,12 +210,7 @@ class Naive:
         return all(argument.name in step.args for argument in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
-        self,
-        pattern: ast.Pattern,
-        condition: ast.Term,
-        scene: Scene,
-        names: Names,
-        within: ast.Term | None = None,
+        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, within: ast.Term | None = None
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
         steps = []

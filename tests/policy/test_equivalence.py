@@ -30,7 +30,7 @@ from tests.policy.random_cases import RandomCases, can_happen, outcome, text_of
 from tests.policy.tables import paragraphs
 from tests.tiers import slow_but_every
 
-RANDOM = 2_000  # random cases of each pair
+RANDOM = 500  # random cases of each pair
 
 pytest.importorskip("z3")
 
@@ -91,7 +91,7 @@ def test_random_pairs() -> None:
     """Any two drafts of the table: a witness always reproduces, and equal drafts do not differ on random cases."""
     drafts = [draft for pair in (*SAME, *DIFFERENT) for draft in pair]
     random, answers = Random(3), Counter[str]()  # noqa: S311 - a fixed seed
-    for _ in range(150):
+    for _ in range(60):
         first, second = random.choice(drafts), random.choice(drafts)
         comparison = compare_rules(first, second)
         answers[type(comparison).__name__] += 1
@@ -99,7 +99,7 @@ def test_random_pairs() -> None:
             assert (replayed(comparison, first), replayed(comparison, second)) == comparison.outcomes
         if isinstance(comparison, Same):
             assert differences(first, second, labels_only=comparison.labels_only) == []
-    assert answers["Undecided"] <= 8
+    assert answers["Undecided"] <= 4
 
 
 def test_messages_are_reported_apart() -> None:

@@ -213,18 +213,12 @@ NEVER: dict[str, tuple[list[str], list[str]]] = {
         ["forall(pay(i=i), state(owner(i)) == 1)", 'forall(pay(i=i, j=j), state(owner(j)) == "a")'],
     ),
     "steps": (["G(tool:pay -> O tool:get)", "forall(get(), false)"], ["G(tool:pay -> O tool:get)"]),
-    "selected": (
-        ["forall(pay(), failed(last(f:get(), !failed(f))))"],
-        ["forall(pay(), failed(last(f:get())))"],
-    ),
+    "selected": (["forall(pay(), failed(last(f:get(), !failed(f))))"], ["forall(pay(), failed(last(f:get())))"]),
     "starts and ends": (
         ['forall(pay(i=i), starts_with(i, "a") && starts_with(i, "b"))', "forall(get(), true)"],
         ['forall(pay(i=i), starts_with(i, "a") && ends_with(i, "b"))'],
     ),
-    "joined": (
-        ['forall(pay(i=i), i + "b" == "xa")', "forall(get(), true)"],
-        ['forall(pay(i=i), i + "b" == "xb")'],
-    ),
+    "joined": (['forall(pay(i=i), i + "b" == "xa")', "forall(get(), true)"], ['forall(pay(i=i), i + "b" == "xb")']),
     "least and greatest": (
         ["forall(pay(n=n), min(n, 3) > 1 && max(n, 1) < 1.5 && abs(n) > 2)"],
         ["forall(pay(n=n), min(n, 3) > 1 && max(n, 1) < 2.5 && abs(n) > 2)"],
@@ -274,10 +268,7 @@ def test_a_vacuous_rule_is_proved(faulty: str, right: str) -> None:
     [
         ("forall(pay(n=n), n <= 100)", "forall(pay(n=n), n <= 200)"),
         ("before(pay(), true, get(), true)", "before(pay(), true, get|find(), true)"),
-        (
-            "before(pay(i=i), true, f:get(i=i), output(f).k > 3)",
-            "before(pay(i=i), true, f:get(i=i), output(f).k > 2)",
-        ),
+        ("before(pay(i=i), true, f:get(i=i), output(f).k > 3)", "before(pay(i=i), true, f:get(i=i), output(f).k > 2)"),
         ("(after(pay(), true, get(), true)) AND (forall(pay(), false))", "after(pay(), true, get(), true)"),
     ],
 )

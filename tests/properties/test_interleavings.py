@@ -340,5 +340,5 @@ class Shared(Alone):
 @pytest.mark.parametrize("machine", [Alone, Shared])
 def test_the_guard_agrees_with_the_model(machine: type[RuleBasedStateMachine]) -> None:
     """A call runs exactly if the model allows it."""
-    many = settings(max_examples=examples(150), stateful_step_count=30, suppress_health_check=list(HealthCheck))
+    many = settings(max_examples=examples(50), stateful_step_count=30, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=many)

@@ -36,7 +36,7 @@ def summary(verdict: Verdict) -> tuple[object, ...]:
     return verdict.label, verdict.rules, len(verdict.errors)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.sampled_from(TOOLS), st.integers(0, 2), st.sampled_from("wwofs")), max_size=8),
     st.lists(st.integers(0, 7), max_size=8),

@@ -68,11 +68,7 @@ def test_differences_are_reported_and_change_nothing(path: Path) -> None:
             shadow_difference.candidate["decision"],
         )
         for shadow_difference in shadow_differences
-    ] == [
-        ("pay", {"n": 60}, "allow", "escalate"),
-        ("pay", {"n": 5}, "allow", "deny"),
-        ("", {}, "allow", "warn"),
-    ]
+    ] == [("pay", {"n": 60}, "allow", "escalate"), ("pay", {"n": 5}, "allow", "deny"), ("", {}, "allow", "warn")]
     assert [shadow_difference.candidate["rules"] for shadow_difference in shadow_differences] == [
         ("small",),
         ("once",),
@@ -97,10 +93,7 @@ def test_the_audit_log_gets_the_differences(path: Path, tmp_path: Path) -> None:
     assert [
         (difference["call_id"], difference["live"]["decision"], difference["decision"], difference["rules"])
         for difference in differences
-    ] == [
-        ("call 1", "allow", "escalate", ["small"]),
-        ("call 3", "allow", "deny", ["once"]),
-    ]
+    ] == [("call 1", "allow", "escalate", ["small"]), ("call 3", "allow", "deny", ["once"])]
     assert all("redacted" in difference["args"]["n"] for difference in differences)
 
 

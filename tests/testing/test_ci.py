@@ -184,6 +184,6 @@ def test_the_command_writes_its_reports(project: Path, cli: Cli) -> None:
 
 def test_the_rules_of_a_pack_need_no_cases_here(project: Path) -> None:
     """A pack has cases of its own; the rules of the project are still covered."""
-    (project / "shop.yaml").write_text(POLICY.replace("policies:", "include: [guardagent:payments]\npolicies:"))
+    (project / "shop.yaml").write_text(POLICY.replace("policies:", "include: [guardagent:runaway]\npolicies:"))
     report = run_checks(CiSettings(policies=("shop.yaml",)))
     assert [check.name for check in report.checks if check.step == "coverage"] == ["login", "small"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from guardagent._support.files import is_in_pack
 from guardagent.policy.file.inclusion_keys import DECISIONS
 from guardagent.policy.file.policy_keys import (
     Key,
@@ -206,6 +207,7 @@ class RuleSource:
         scopes: the prefixes of the names that the policy can use without a prefix.
         location: its file and line, or its path of keys.
         applies_to: the calls that it judges; None for all.
+        on_trial: whether it only warns, also where it cannot be checked.
     """
 
     id: str
@@ -221,6 +223,12 @@ class RuleSource:
     applies_to: Scope | None
     path: Path
     scopes: tuple[str, ...] = ("",)
+    on_trial: bool = False
+
+    @property
+    def in_pack(self) -> bool:
+        """Whether it is a rule of a shipped pack."""
+        return is_in_pack(self.path)
 
     def under(self, prefix: str) -> RuleSource:
         """This policy in an included file with a prefix."""

@@ -76,11 +76,11 @@ def _start(log: Path, policy: Path, out: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["driver", "worker"])
 def test_killed_at_random_nothing_is_missing_and_nothing_twice(tmp_path: Path, target: str) -> None:
-    log, bundle = _log(tmp_path, 4000), bundle_of(tmp_path, POLICY)
+    log, bundle = _log(tmp_path, 2000), bundle_of(tmp_path, POLICY)
     audit([log], bundle, tmp_path / "whole", partitions=PARTS)
     AuditFolder(str(tmp_path / "out")).write_manifest(AuditFolder(str(tmp_path / "whole")).manifest() or {})
     chance, seen = random.Random(), [0]  # noqa: S311 - other moments every time
-    for _ in range(4):
+    for _ in range(3):
         run = _start(log, tmp_path / "policies.yaml", tmp_path / "out")
         while run.poll() is None and len(list((tmp_path / "out").glob("part-*"))) == seen[-1]:
             time.sleep(0.01)

@@ -115,7 +115,7 @@ def rules(table: DifferenceTable, *, examples: bool) -> dict[str, Any]:
     return {rule: {name: row[name] for name in kept} for rule, row in rows.items()}
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(30))
 @given(st.lists(TRACE | TRACE | UNREADABLE, min_size=1, max_size=8), st.booleans(), st.sampled_from([1, 3]))
 def test_tables_give_the_differences_of_a_file(traces: list[dict[str, Any]], whole: bool, partitions: int) -> None:
     """Whole traces or single events, with any number of partitions; with one, the examples are the same too."""

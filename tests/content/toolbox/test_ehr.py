@@ -52,10 +52,7 @@ LOGS: dict[str, tuple[str, Expected]] = {
     "an attempt after the answer": (f"Code:\n{FETCH}\nAnswer:\n5\nCode:\n{OTHER}", BOTH),
     "a benign attempt after the answer": (f"Code:\n{FETCH}\nAnswer:\n5\nCode:\nanswer = 1", READ),
     "a benign attempt before": (f"Code:\nanswer = 1\nCode:\n{FETCH}\nAnswer:\n5", READ),
-    "an attempt that goes on": (
-        "Code:\ndb = LoadDB('lab')\nCode:\nanswer = db['labname'].max()",
-        reads(lab="labname"),
-    ),
+    "an attempt that goes on": ("Code:\ndb = LoadDB('lab')\nCode:\nanswer = db['labname'].max()", reads(lab="labname")),
     "calls after the answer": (f"Code:\n{FETCH}\nAnswer:\n{OTHER}", BOTH),
     "calls under knowledge": (f"Knowledge:\n{OTHER}\nCode:\n{FETCH}\nAnswer:\n5", BOTH),
     "fences": (f"I would run\n```python\n{FETCH}\n```\nand then\n```\n{OTHER}\n```", BOTH),

@@ -117,9 +117,7 @@ def test_a_verdict_keeps_its_public_json(verdict: Verdict) -> None:
     assert copy.to_json() == verdict.to_json()
 
 
-@given(
-    st.builds(Outcome, VALUES, st.none() | st.booleans(), st.booleans(), st.lists(VALUES, max_size=2).map(tuple)),
-)
+@given(st.builds(Outcome, VALUES, st.none() | st.booleans(), st.booleans(), st.lists(VALUES, max_size=2).map(tuple)))
 def test_an_outcome_is_the_one_that_rules_read(outcome: Outcome) -> None:
     """Dates are strings there, as in every history."""
     from guardagent.types.values import readable_copy

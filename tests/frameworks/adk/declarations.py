@@ -9,6 +9,6 @@ BREAKS = {
     "Google ADK": {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_what_cannot_be_guarded_is_refused"
-        ),
+        )
     }
 }

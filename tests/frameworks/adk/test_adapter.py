@@ -44,16 +44,7 @@ from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.adk.scripted_llm import ScriptedLlm, Turn
 from tests.frameworks.adk.served import ServedToolset, result
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 PIN = "The PIN is 47x11."

@@ -25,15 +25,7 @@ from google.genai import types
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, questions
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-    as_object,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, SubAgent, as_object
 from tests.frameworks.adk.declarations import CANNOT
 from tests.frameworks.adk.scripted_llm import ScriptedLlm
 from tests.frameworks.adk.served import ServedToolset, result

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("google.adk.plugins")
 
 from tests.docs.host_page import REFUNDS, run_program
-from tests.docs.test_docs import BLOCK, ROOT
+from tests.docs.test_docs import BLOCK, ROOT, expected_output
 from tests.frameworks.adk.gemini_server import gemini_server
 
 
@@ -27,6 +27,6 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
             monkeypatch.setenv("GOOGLE_API_KEY", "none")
             printed = run_program(text, tmp_path)
-        assert printed == [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+        assert printed == expected_output(text)
         if number == 0:
             assert "refund 100 or less" in str(server.requests[1])

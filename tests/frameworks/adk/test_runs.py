@@ -122,8 +122,7 @@ def test_forks_run_along_their_edges(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    "Each Backwards Until Rounds Endless Careful Choice Collects ByName InEachOther Twice".split(),
+    "kind", "Each Backwards Until Rounds Endless Careful Choice Collects ByName InEachOther Twice".split()
 )
 def test_custom_agents_run_as_their_code_says(kind: str) -> None:
     """A custom agent runs as its code was read."""

@@ -31,16 +31,7 @@ from guardagent.frameworks.ag2 import AskHalted, conversation, guarded, stream_i
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.ag2.scripted_config import ScriptedConfig, Turn
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 PIN = "The PIN is 47x11."
 PAY = "version: 1\npolicies:\n  - {id: limit, temporal: 'forall(pay(money=m), m.amount <= 100)'}\n"

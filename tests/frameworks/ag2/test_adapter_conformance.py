@@ -29,16 +29,7 @@ from ag2.tools.tool import Tool
 
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded
 from guardagent.frameworks.ag2.adapter.calls import chat
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, Shop, SubAgent
 from guardagent.types import thaw
 from tests.frameworks.ag2.declarations import CANNOT
 from tests.frameworks.ag2.scripted_config import ScriptedConfig

@@ -55,16 +55,7 @@ from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient, Turn
 from tests.frameworks.agent_framework.shop_server import ShopServer
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 APPROVE = Approval("approve")
 PIN = "The PIN is 47x11."

@@ -27,14 +27,7 @@ from agent_framework.orchestrations import HandoffBuilder
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, SubAgent
 from tests.frameworks.agent_framework.declarations import CANNOT
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient
 from tests.frameworks.agent_framework.shop_server import ShopServer

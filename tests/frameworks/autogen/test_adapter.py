@@ -421,11 +421,7 @@ def test_handoffs_are_events(tmp_path: Path) -> None:
     for target, speaker in (("boss", "clerk"), ("helper", "helper")):
         shop = Shop()
         agent = plain(
-            shop,
-            [(f"transfer_to_{target}", {})],
-            "mine",
-            tools=[],
-            handoffs=["boss", Handoff(target="helper")],
+            shop, [(f"transfer_to_{target}", {})], "mine", tools=[], handoffs=["boss", Handoff(target="helper")]
         )
         others = [plain(shop, "yours", name=name, tools=[]) for name in ("boss", "helper")]
         ended = TextMessageTermination("clerk") | TextMessageTermination("helper")

@@ -26,16 +26,7 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResult, Funct
 from autogen_core.tools import FunctionTool, StaticStreamWorkbench, TextResultContent, ToolResult, Workbench
 
 from guardagent.frameworks.autogen import TeamHalted, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, Shop, SubAgent
 from tests.frameworks.autogen.declarations import CANNOT
 from tests.frameworks.autogen.scripted_client import ScriptedClient
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test

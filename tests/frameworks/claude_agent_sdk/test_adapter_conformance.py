@@ -19,16 +19,7 @@ from mcp.server import Server
 from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from guardagent.frameworks.claude_agent_sdk import GuardedClient, conversation, guarded, query
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, Shop, SubAgent
 from guardagent.types import thaw
 from tests.frameworks.claude_agent_sdk.declarations import CANNOT
 from tests.frameworks.claude_agent_sdk.messages_server import MessagesServer, messages_server

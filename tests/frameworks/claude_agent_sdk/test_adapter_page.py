@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("claude_agent_sdk")
 
 from tests.docs.host_page import run_program
-from tests.docs.test_docs import BLOCK, ROOT
+from tests.docs.test_docs import BLOCK, ROOT, expected_output
 from tests.frameworks.claude_agent_sdk.messages_server import ModelTurn, messages_server
 from tests.frameworks.claude_agent_sdk.sessions import offline
 
@@ -36,6 +36,6 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 monkeypatch.setenv(name, value)
             printed = run_program(text, tmp_path)
             requests += server.requests
-        assert printed == [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+        assert printed == expected_output(text)
     assert len(programs) == 2
     assert "refund 100 or less" in str(requests[1])

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from tests.testing.reasons import APPROVED_WITHIN_CALL, THREADS
 
-CANNOT = {
-    "CrewAI": {
-        "another call than was shown": APPROVED_WITHIN_CALL,
-        "sub-agent in a thread of its own": THREADS,
-    }
-}
+CANNOT = {"CrewAI": {"another call than was shown": APPROVED_WITHIN_CALL, "sub-agent in a thread of its own": THREADS}}
 BREAKS = {
     "CrewAI": {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_a_serializer_hides_no_value_from_the_rules"
-        ),
+        )
     }
 }

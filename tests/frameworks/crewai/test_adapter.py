@@ -46,15 +46,7 @@ from guardagent.testing.conformance import Shop as ServedShop
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.crewai.shop_server import ShopServer
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KINDS: tuple[Kind, ...] = ("native", "text")

@@ -23,16 +23,7 @@ from crewai.tools import tool as crew_tool
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.crewai import CrewHalted, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, Shop, SubAgent
 from tests.frameworks.crewai.declarations import CANNOT
 from tests.frameworks.crewai.shop_server import ShopServer
 

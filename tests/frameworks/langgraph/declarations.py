@@ -5,15 +5,12 @@ from __future__ import annotations
 from tests.testing.reasons import NO_SERVER_NAME, THREADS
 
 CANNOT = {
-    "LangChain, LangGraph": {
-        "sub-agent in a thread of its own": THREADS,
-        "late tools of a server": NO_SERVER_NAME,
-    }
+    "LangChain, LangGraph": {"sub-agent in a thread of its own": THREADS, "late tools of a server": NO_SERVER_NAME}
 }
 BREAKS = {
     "LangChain, LangGraph": {
         "a serializer hides the value that the tool receives": (
             "test_adapter_values.py::test_no_serializer_hides_a_value"
-        ),
+        )
     }
 }

@@ -17,35 +17,10 @@ from langchain_core.tools import StructuredTool, tool
 
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph import (
-    GuardMiddleware,
-    RunStopped,
-    approve,
-    edit,
-    guarded_tool_node,
-    reject,
-)
+from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
-from tests.frameworks.langgraph.agents import (
-    agent,
-    awaited_tools,
-    graph,
-    results,
-    says,
-    thread,
-    tools_of_shop,
-    user,
-)
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.langgraph.agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
 
 BOTH = pytest.mark.parametrize("build", [agent, graph], ids=["agent", "graph"])
 
@@ -122,28 +97,40 @@ def test_an_edited_call_is_judged_again(build: Any, tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 400)]
 
 
-def test_an_approval_with_await(tmp_path: Path) -> None:
-    """The same holds for an asynchronous host."""
-
-    async def run() -> None:
-        made = agent(guard_of(tmp_path, APPROVED), says([refund(500)]), awaited_tools(shop))
-        shown = (await made.ainvoke(user(), thread()))["__interrupt__"]
-        assert shop.refunds == []
-        await made.ainvoke(approve(shown), thread())
-
+@BOTH
+def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: Path) -> None:
+    """The denial has the rule's reason, and explains what to configure; no reviewer has rejected anything."""
     shop = Shop()
-    asyncio.run(run())
-    assert shop.refunds == [("W1", 500)]
+    made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
+    text = results(made.invoke(user(), thread()))[0].content
+    assert "- large: More than 100 needs a person's approval." in text
+    assert "compile it with checkpointer=..." in text
+    assert "rejected" not in text
+    assert shop.refunds == []
 
 
 @BOTH
-def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: Path) -> None:
-    """The denial explains what to configure."""
-    shop = Shop()
-    made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
-    invoke = made.invoke(user(), thread())
-    assert "checkpointer" in results(invoke)[0].content
-    assert shop.refunds == []
+@pytest.mark.parametrize(
+    ("rules", "options", "warnings"),
+    [(APPROVED, {}, 1), (APPROVED, {"approver": lambda _: True}, 0), (LIMIT, {}, 0)],
+    ids=["asks", "approver", "never asks"],
+)
+def test_a_missing_checkpointer_is_reported_before_a_call_needs_it(
+    build: Any, rules: str, options: Any, warnings: int, tmp_path: Path, caplog: Any
+) -> None:
+    """Once for each guard, in the first run: the host shows it no earlier."""
+    guard, shop = guard_of(tmp_path, rules, **options), Shop()
+    for name in ("first", "second"):
+        model = says([refund(50)], "done")
+        build(guard, model, tools_of_shop(shop), checkpointer=None).invoke(user(), thread(name))
+    assert len([line for line in caplog.messages if "no checkpointer" in line]) == warnings
+    assert shop.refunds == [("W1", 50)] * 2
+
+
+def test_a_middleware_reports_a_missing_checkpointer_before_any_model_request(tmp_path: Path, caplog: Any) -> None:
+    """The run makes no call at all."""
+    agent(guard_of(tmp_path, APPROVED), says("hello"), [], checkpointer=None).invoke(user(), thread())
+    assert "no checkpointer" in caplog.text
 
 
 def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:
@@ -184,21 +171,6 @@ def test_a_run_without_a_thread_id_is_an_error(build: Any, tmp_path: Path) -> No
     with pytest.raises(InputError, match="thread_id"):
         made.invoke(user())
     assert shop.refunds == []
-
-
-@BOTH
-def test_conversations_do_not_mix(build: Any, tmp_path: Path) -> None:
-    """A login in one conversation does not count in another one, even if their turns alternate."""
-    shop = Shop()
-    guard = guard_of(tmp_path, AUTHENTICATED)
-    login = ("authenticate", {"email": "a@b"})
-    first = build(guard, says([login], "hello", [refund(50, "A")]), tools_of_shop(shop))
-    second = build(guard, says([refund(50, "B")], "no", [refund(50, "C")]), tools_of_shop(shop))
-    first.invoke(user(), thread("one"))
-    second.invoke(user(), thread("two"))
-    first.invoke(user("go on"), thread("one"))
-    second.invoke(user("go on"), thread("two"))
-    assert shop.refunds == [("A", 50)]
 
 
 def test_a_misspelt_tool_is_found_at_attach(tmp_path: Path) -> None:

@@ -22,17 +22,7 @@ from langgraph.types import Command
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped
-from guardagent.testing.conformance import (
-    Call,
-    HandOff,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-    Turn,
-    as_object,
-)
+from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn, as_object
 from tests.frameworks.conforms import ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.langgraph.agents import Scripted, thread, user
 from tests.frameworks.langgraph.declarations import CANNOT

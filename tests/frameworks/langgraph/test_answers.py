@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,11 +24,9 @@ from pydantic import BaseModel
 
 from guardagent.frameworks.langgraph import guarded_answer_node
 from guardagent.types import EMPTY, Decision, Verdict
+from tests.docs.test_docs import BLOCK, ROOT, expected_output
 from tests.frameworks.langgraph.agents import Scripted, State, agent, graph, results, says, thread, user
 from tests.frameworks.scenarios import LIMIT, Shop, guard_of
-
-ROOT = Path(__file__).parents[3]
-
 
 NO_PIN = (
     LIMIT
@@ -271,12 +268,13 @@ def test_a_tool_of_a_real_mcp_server_is_guarded(tmp_path: Path) -> None:
 
 def test_the_page_of_this_host_does_what_it_says(tmp_path: Path) -> None:
     """The page's programs print what it shows; the first has fewer than forty lines and blocks a call."""
-    page = (ROOT / "docs" / "hosts" / "langgraph.md").read_text(encoding="utf-8")
-    for name, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        (tmp_path / name).write_text(text)
-    programs = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = list(BLOCK.finditer((ROOT / "docs" / "hosts" / "langgraph.md").read_text(encoding="utf-8")))
+    for block in blocks:
+        if block["file"]:
+            (tmp_path / block["file"]).write_text(block["text"])
+    programs = [block["text"] for block in blocks if block["kind"] == "python"]
     assert len(programs[0].splitlines()) < 40
     program = "".join(programs)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == [line[3:] for line in program.splitlines() if line.startswith("#> ")]
+    assert ran.stdout.splitlines() == expected_output(program)

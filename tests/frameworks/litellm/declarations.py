@@ -20,6 +20,6 @@ BREAKS = {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_no_spelling_gets_past_a_limit "
             "test_adapter.py::test_the_client_gets_the_judged_defaults"
-        ),
+        )
     }
 }

@@ -10,7 +10,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("litellm")
 
 from tests.docs.host_page import REFUNDS, run_program
-from tests.docs.test_docs import BLOCK, ROOT
+from tests.docs.test_docs import BLOCK, ROOT, expected_output
 from tests.frameworks.litellm.proxy_process import KEY, proxy_process, start
 from tests.frameworks.model_server import model_server
 
@@ -36,7 +36,7 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("OPENAI_BASE_URL", f"{address}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         printed = run_program(text, tmp_path)
-    assert printed == [line[3:] for line in text.splitlines() if line.startswith("#> ")]
+    assert printed == expected_output(text)
     assert "refund 100 or less" in str(server.requests[1])
 
 

@@ -25,15 +25,7 @@ from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversati
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
 from tests.frameworks.llama_index.scripted_llm import ScriptedLLM, Turn
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, MISSPELT, Shop, guard_of
 
 PIN = "The PIN is 47x11."
 

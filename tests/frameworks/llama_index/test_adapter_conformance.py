@@ -22,15 +22,7 @@ from workflows.events import InputRequiredEvent
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.llama_index import WorkflowHalted, answer, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, Shop, SubAgent
 from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.llama_index.declarations import CANNOT
 from tests.frameworks.llama_index.scripted_llm import ScriptedLLM

@@ -21,11 +21,7 @@ from tests.frameworks.scenarios import policy_file
 SHOP = Path(__file__).parent / "servers" / "shop.py"
 PLAIN = SHOP.with_name("plain.py")
 SECONDS = 30.0
-INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "raw", "version": "1"},
-}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 MODERN = "2026-07-28"
 
 

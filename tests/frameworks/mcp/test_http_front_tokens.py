@@ -158,13 +158,7 @@ def test_requests_without_a_valid_token_are_refused(front: Front) -> None:
         assert "insufficient_scope" in headers["www-authenticate"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "aUTHORIZATION: bearer {}",
-        "Authorization:Bearer   {}  ",
-    ],
-)
+@pytest.mark.parametrize("line", ["aUTHORIZATION: bearer {}", "Authorization:Bearer   {}  "])
 def test_the_case_of_a_header_does_not_matter(front: Front, line: str) -> None:
     """HTTP/1.0 is served too."""
     assert b" 400 " in front.raw(request(front, line.format(front.token("agent")), version="1.0")).split(b"\r\n")[0]

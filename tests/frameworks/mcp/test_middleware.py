@@ -44,17 +44,17 @@ from pydantic import (
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
+from tests.enforcement.guards import MemoryLog
+from tests.frameworks.guarded_runs import RUNS, Ran, Stage
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
     LIMIT,
     MISSPELT,
-    OVER_LIMIT,
+    PENDING,
     Shop,
-    broken_rules,
     guard_of,
     tools_of,
 )
@@ -135,13 +135,46 @@ def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -
     assert (paid, shop.refunds) == ((False, "refunded 50 of W1"), [("W1", 50)])
 
 
-def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """A refund needs an earlier authentication; a failed one does not count."""
-    shop = Shop()
-    server = serve(guard_of(tmp_path, AUTHENTICATED), tools_of(shop, *NAMES))
-    wrong, right = (("authenticate", {"email": "a", "code": code}) for code in ("0", "1234"))
-    assert failed(server, mode, refund(5), wrong, refund(5), right, refund(5))[::2] == [True, True, False]
-    assert shop.refunds == [("W1", 5)]
+async def calls_of(agent: Any, turns: Any) -> Ran:
+    async with agent:
+        texts = [(await call(agent, *proposed))[1] for turn in turns if not isinstance(turn, str) for proposed in turn]
+    return Ran("", texts)
+
+
+@pytest.mark.parametrize(
+    ("make", "connect"),
+    [
+        (fast, Client),  # a connection with protocol 2026-07-28
+        (fast, lambda server: client(server, "legacy")),
+        (plain, lambda server: client(server, "legacy")),
+    ],
+    ids=["fastmcp", "fastmcp, handshake", "mcp, handshake"],
+)
+def test_a_conversation_ends_with_its_connection(
+    make: Serve, connect: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says what is missing, as the log does; another connection is another conversation."""
+    log, shop = MemoryLog(), Shop()
+    server = make(guard_of(tmp_path, PENDING, log=log), tools_of(shop, *NAMES))
+    for _ in range(2):
+        run(calls_of(connect(server), [[refund(5)]]))
+    run(calls_of(connect(server), [[refund(6), ("wire", {"amount": 6})]]))
+    run(calls_of(connect(server), []))
+    assert caplog.text.count("at the end: Wire what you refund.") == 2
+    assert [record["label"] for record in log.of("end")] == [1, 1, 0]
+    assert (len(shop.refunds), shop.wired) == (3, [6])
+
+
+def test_a_named_conversation_goes_on_in_other_sessions(tmp_path: Path) -> None:
+    def played(guard: ToolGuard, shop: Shop, *turns: Any) -> Ran:
+        server = FastMCP("shop")
+        for function in (shop.refund, shop.wire):
+            server.tool(function)
+        server.add_middleware(GuardMiddleware(guard, conversation=lambda _: "c1"))
+        ran: Ran = run(calls_of(Client(server), turns))
+        return ran
+
+    RUNS["a run ends no conversation"](Stage(played, ToolError, tmp_path, written=False, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -216,59 +249,6 @@ def test_no_call_runs_after_a_halt(tmp_path: Path, serve: Serve, mode: str) -> N
     assert "Every further call" in halted
     assert error
     assert (shop.wired, shop.refunds) == ([], [])
-
-
-def test_one_of_two_concurrent_refunds_is_paid(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """The rule allows at most one of two identical concurrent calls."""
-    shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, AT_MOST_ONE), tools_of(shop, *NAMES)), mode) as agent:
-            same = {"order_id": "W1", "amount": 5}
-            reply = await asyncio.gather(*(call(agent, "refund", same) for _ in range(2)))
-            assert sorted(error for error, _ in reply) == [False, True]
-
-    run(session())
-    assert shop.refunds == [("W1", 5)]
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path, serve: Serve, mode: str) -> None:
-    """A call that is cancelled while its tool runs has paid; the repeated call is denied."""
-    shop = Shop(waits=True)
-
-    async def session() -> None:
-        shop.started = asyncio.Event()
-        async with client(serve(guard_of(tmp_path, AT_MOST_ONE), {"refund": shop.arefund}), mode) as agent:
-            first = asyncio.create_task(call(agent, "refund", {"order_id": "W1", "amount": 5}))
-            await shop.started.wait()
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
-            assert (await call(agent, "refund", {"order_id": "W1", "amount": 5}))[0]
-
-    run(session())
-    assert shop.refunds == [("W1", 5)]
-
-
-@pytest.mark.parametrize("fault", broken_rules())
-def test_a_failing_state_function_denies(tmp_path: Path, serve: Serve, fault: str) -> None:
-    """This holds for every fault of a state function."""
-    shop = Shop()
-    guard = guard_of(tmp_path, ASKS, **broken_rules()[fault])
-    assert failed(serve(guard, tools_of(shop, *NAMES)), "legacy", refund(5)) == [True]
-    assert shop.refunds == []
-
-
-@pytest.mark.parametrize("text", OVER_LIMIT.values(), ids=OVER_LIMIT)
-def test_no_spelling_of_the_arguments_gets_past_the_limit(tmp_path: Path, serve: Serve, mode: str, text: str) -> None:
-    """In memory a message is already an object, so the last of two equal names has won."""
-    shop = Shop()
-
-    async def session() -> None:
-        async with client(serve(guard_of(tmp_path, LIMIT), tools_of(shop, *NAMES)), mode) as agent:
-            await asyncio.gather(call(agent, "refund", json.loads(text)), return_exceptions=True)
-
-    run(session())
-    assert shop.most <= 100
 
 
 def test_two_clients_are_two_conversations(tmp_path: Path, serve: Serve, mode: str) -> None:

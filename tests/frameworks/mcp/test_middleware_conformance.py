@@ -20,17 +20,7 @@ from mcp_types import ElicitResult
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-    as_object,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Process, Reply, Script, SubAgent, as_object
 from tests.frameworks.conforms import conformance_test, server_conformance_test
 from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled

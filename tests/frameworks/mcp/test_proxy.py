@@ -28,17 +28,7 @@ from tests.frameworks.mcp.helpers import (
     shop_command,
     text_of,
 )
-from tests.frameworks.scenarios import (
-    APPROVED,
-    ASKS,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    OVER_LIMIT,
-    REPLAN,
-)
+from tests.frameworks.scenarios import APPROVED, ASKS, AT_MOST_ONE, HALTED, LIMIT, MISSPELT, OVER_LIMIT, REPLAN
 
 ERAS = pytest.mark.parametrize("modern", [False, True], ids=["handshake", "2026-07-28"])
 FREE = "version: 1\npolicies:\n  - id: free\n    temporal: G(tool:zzz -> O tool:zzz)\n"
@@ -190,22 +180,6 @@ def test_control_returns_to_the_user(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
-def test_an_order_of_steps(tmp_path: Path) -> None:
-    """A refund needs an earlier authentication; a failed one does not count."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, AUTHENTICATED), tmp_path) as client:
-            await client.begin()
-            assert failed(await client.call("refund", order_id="W1", amount=50))
-            await client.call("authenticate", email="ann@example.com", code="0")
-            assert failed(await client.call("refund", order_id="W1", amount=50))
-            await client.call("authenticate", email="ann@example.com")
-            assert not failed(await client.call("refund", order_id="W1", amount=50))
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 50]]
-
-
 @ERAS
 @pytest.mark.parametrize(
     ("reply", "expected"),
@@ -304,38 +278,7 @@ def test_no_call_runs_after_a_halt(tmp_path: Path) -> None:
     assert book(tmp_path) == []
 
 
-def test_one_of_two_concurrent_refunds_is_paid(tmp_path: Path) -> None:
-    """The rule allows at most one of two identical concurrent calls."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, AT_MOST_ONE), tmp_path) as client:
-            await client.begin()
-            same = {"name": "refund", "arguments": {"order_id": "W1", "amount": 50}}
-            names = [await client.ask("tools/call", same) for _ in range(2)]
-            reply = [await client.answered(name) for name in names]
-            assert sorted(map(failed, reply)) == [False, True]
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 50]]
-
-
 SLOW = AT_MOST_ONE.replace("refund(", "slow_refund(")
-
-
-def test_a_cancelled_call_stays_in_flight(tmp_path: Path) -> None:
-    """A call that is cancelled while its tool runs has paid; the repeated call is denied."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, SLOW), tmp_path) as client:
-            await client.begin()
-            name = await client.ask("tools/call", {"name": "slow_refund", "arguments": {"order_id": "W1", "amount": 5}})
-            while not paid(tmp_path):  # noqa: ASYNC110 - a file has no events
-                await asyncio.sleep(0.02)
-            await client.notify("notifications/cancelled", {"requestId": name})
-            assert failed(await client.call("slow_refund", order_id="W1", amount=5))
-
-    run(session())
-    assert paid(tmp_path) == [["W1", 5]]
 
 
 def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None:
@@ -357,12 +300,7 @@ def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None
     assert paid(tmp_path) == [["W1", 5]]
 
 
-BROKEN = {
-    "raises": "raise RuntimeError('the database is down')",
-    "hangs": "import time; time.sleep(2)",
-    "wrong type": "return object()",
-    "exits": "raise SystemExit(0)",
-}
+BROKEN = {"hangs": "import time; time.sleep(2)", "exits": "raise SystemExit(0)"}  # others: test_tool_guard.py
 
 
 @pytest.mark.parametrize("fault", BROKEN)
@@ -617,19 +555,6 @@ def test_an_alias_is_the_name_in_the_rules(tmp_path: Path) -> None:
     assert paid(tmp_path) == []
 
 
-def test_a_conversation_continues_in_the_next_proxy(tmp_path: Path) -> None:
-    """With a ledger and a conversation id, the next proxy knows the earlier payments."""
-    options = ("--ledger", str(tmp_path / "ledger.db"), "--conversation", "c1")
-
-    async def session() -> bool:
-        async with client_of(proxy_command(tmp_path, AT_MOST_ONE, *options), tmp_path) as client:
-            await client.begin()
-            return failed(await client.call("refund", order_id="W1", amount=5))
-
-    assert [run(session()), run(session())] == [False, True]
-    assert paid(tmp_path) == [["W1", 5]]
-
-
 def test_the_log_holds_every_verdict(tmp_path: Path) -> None:
     """The verdicts and outcomes of a session are in the log, which verifies."""
     log = tmp_path / "log.db"
@@ -749,33 +674,20 @@ CRASHES = AT_MOST_ONE.replace("refund(", "crash(")
 
 
 def test_the_proxy_survives_a_crash_of_the_server(tmp_path: Path) -> None:
-    """The current call gets an error and stays in flight; then the server is restarted."""
+    """The current call gets an error and stays in flight; then the server is restarted, however often."""
 
     async def session() -> None:
         async with client_of(proxy_command(tmp_path, CRASHES), tmp_path) as client:
             await client.begin()
             reply = await client.call("crash", order_id="W1")
             assert "started again" in reply["error"]["message"]
-            assert failed(await client.call("crash", order_id="W1"))
+            for order in ("W1", "W2", "W3"):
+                assert failed(await client.call("crash", order_id=order))
             assert not failed(await client.call("refund", order_id="W1", amount=5))
             assert (await client.request("tools/list"))["result"]["tools"]
 
     run(session())
-    assert book(tmp_path) == [["crash", "W1"], ["refund", "W1", 5]]
-
-
-def test_the_proxy_survives_many_crashes(tmp_path: Path) -> None:
-    """The crashes follow one another."""
-
-    async def session() -> None:
-        async with client_of(proxy_command(tmp_path, FREE), tmp_path) as client:
-            await client.begin()
-            for number in range(3):
-                assert failed(await client.call("crash", order_id=str(number)))
-            assert not failed(await client.call("get_order", order_id="W1"))
-
-    run(session())
-    assert len(book(tmp_path)) == 3
+    assert book(tmp_path) == [["crash", "W1"], ["crash", "W2"], ["crash", "W3"], ["refund", "W1", 5]]
 
 
 def test_other_output_of_the_server_is_dropped(tmp_path: Path) -> None:

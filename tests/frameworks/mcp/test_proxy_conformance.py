@@ -11,17 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from guardagent.enforcement import Approval
-from guardagent.testing.conformance import (
-    SCENARIOS,
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-)
+from guardagent.testing.conformance import SCENARIOS, Call, Desk, HandOff, Operator, Process, Reply, Script, SubAgent
 from tests.frameworks.conforms import conformance_test, server_conformance_test
 from tests.frameworks.mcp.declarations import CANNOT
 from tests.frameworks.mcp.forms import filled

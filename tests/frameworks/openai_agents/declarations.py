@@ -9,6 +9,6 @@ BREAKS = {
     "OpenAI Agents SDK": {
         "a serializer hides the value that the tool receives": (
             "test_adapter_arguments.py::test_no_serializer_hides_what_a_tool_gets"
-        ),
+        )
     }
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,14 @@ import pytest
 
 pytest.importorskip("agents.testing")
 
-from agents import Agent, RunContextWrapper, Runner, RunState, SQLiteSession, ToolsToFinalOutputResult, function_tool
+from agents import Agent, Runner, SQLiteSession, ToolsToFinalOutputResult, function_tool
 
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, conversation, guarded, request
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, MISSPELT, Shop, guard_of
 
 LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
 
@@ -173,16 +164,6 @@ def test_a_rejected_call_does_not_run(tmp_path: Path) -> None:
     assert shop.refunds == []
 
 
-def test_an_edited_call_is_judged_again(tmp_path: Path) -> None:
-    """An edit to 60 pays 60; an edit to 5000 or to invalid arguments pays nothing."""
-    for amount, paid in ((60, [("W1", 60)]), ("60", [("W1", 60)]), (5000, []), (700, []), ("x", [])):
-        shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
-        state = result.to_state()
-        answer(state, result.interruptions[0], Approval("edit", {"order_id": "W1", "amount": amount}))
-        ran(agent, state)
-        assert shop.refunds == paid, amount
-
-
 SCHEMA = {
     "type": "object",
     "properties": {"amount": {"type": "integer"}},
@@ -237,32 +218,6 @@ def test_no_approval_is_requested_where_it_would_not_help(tmp_path: Path) -> Non
     assert (result.interruptions, shop.refunds, result.final_output) == ([], [], "done")
 
 
-def test_an_approved_state_that_is_resumed_again_pays_once(tmp_path: Path) -> None:
-    """The approval covers one call."""
-    shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"), calls("done"))
-    state = result.to_state()
-    state.approve(result.interruptions[0])
-    text = state.to_string()
-
-    async def replayed() -> Any:
-        again = await RunState.from_string(agent, text, context_override=RunContextWrapper({"conversation_id": "c1"}))
-        return await arun(agent, again, context=None)
-
-    ran(agent, state)
-    asyncio.run(replayed())
-    assert shop.refunds == [("W1", 500)]
-
-
-def test_of_several_calls_the_escalated_one_alone_waits(tmp_path: Path) -> None:
-    """5 is paid at once, 5000 is denied, 500 waits."""
-    shop, agent, result = _interrupted(tmp_path, calls(refund(500), refund(5), refund(5000)), calls("done"))
-    assert (shop.refunds, len(result.interruptions)) == ([("W1", 5)], 1)
-    state = result.to_state()
-    state.approve(result.interruptions[0])
-    ran(agent, state)
-    assert shop.refunds == [("W1", 5), ("W1", 500)]
-
-
 def test_resuming_without_an_answer_runs_nothing(tmp_path: Path) -> None:
     """A state without an answer is interrupted again."""
     shop, agent, result = _interrupted(tmp_path, calls(refund(500)), calls("done"))
@@ -300,32 +255,6 @@ def test_the_conversation_is_found_in_several_places(tmp_path: Path) -> None:
     assert all(guard.session(name).history for name in "abcde")
 
 
-def test_conversations_do_not_mix(tmp_path: Path) -> None:
-    """Two runs are interleaved; a login in one does not count in the other."""
-    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
-    first = agent_of(guard, shop_tools(shop), calls(LOGIN), calls(refund(1)), calls("done"))
-    second = agent_of(guard, shop_tools(shop), calls(refund(2)), calls(refund(3)), calls("done"))
-
-    async def both() -> None:
-        await asyncio.gather(arun(first, conversation="x"), arun(second, conversation="y"))
-
-    asyncio.run(both())
-    assert shop.refunds == [("W1", 1)]
-
-
-def test_many_conversations_of_one_guard(tmp_path: Path) -> None:
-    """In threads with an event loop each, every conversation pays one refund."""
-    shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-
-    def converses(number: int) -> None:
-        turns = [calls(refund(1), refund(1)), calls(refund(1)), calls("done")]
-        ran(agent_of(guard, shop_tools(shop), *turns), conversation=f"c{number}")
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(converses, range(20)))
-    assert len(shop.refunds) == 20
-
-
 def test_a_session_continues_over_runs(tmp_path: Path) -> None:
     """The login of the first run counts in the second, whose input contains it."""
     shop = Shop()
@@ -334,20 +263,6 @@ def test_a_session_continues_over_runs(tmp_path: Path) -> None:
     GuardedRunner.run_sync(agent, "log me in", session=session)
     GuardedRunner.run_sync(agent, "refund", session=session)
     assert shop.refunds == [("W1", 5)]
-
-
-def test_results_that_the_guard_never_saw_deny(tmp_path: Path) -> None:
-    """If the input shows a login that the guard never saw, the call is denied."""
-    shop = Shop()
-    agent = agent_of(guard_of(tmp_path, AUTHENTICATED), shop_tools(shop), calls(refund(5)), calls("done"))
-    before = [
-        {"role": "user", "content": "log me in"},
-        {"type": "function_call", "call_id": "old", "name": "authenticate", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "old", "output": "welcome"},
-    ]
-    result = ran(agent, [*before, {"role": "user", "content": "refund"}])
-    assert shop.refunds == []
-    assert "never saw" in outputs(result)[0]
 
 
 def test_calls_that_never_ran_do_not_end_a_conversation(tmp_path: Path) -> None:
@@ -399,16 +314,3 @@ def test_the_original_tool_is_not_changed(tmp_path: Path) -> None:
     before = refunding.on_invoke_tool
     guarded(Agent("clerk", tools=[refunding]), guard_of(tmp_path, LIMIT))
     assert refunding.on_invoke_tool is before
-
-
-def test_an_error_in_any_block_is_a_failure(tmp_path: Path) -> None:
-    """A failure is found in the second block of the tool's output."""
-    shop = Shop()
-
-    def authenticate(email: str) -> Any:
-        return [{"type": "text", "text": "looked"}, {"type": "text", "text": f"Error: no user {email}"}]
-
-    tools = [tool(authenticate), tool(shop.refund)]
-    turns = [calls(("authenticate", {"email": "a"})), calls(refund(5)), calls("done")]
-    ran(agent_of(guard_of(tmp_path, AUTHENTICATED), tools, *turns))
-    assert shop.refunds == []

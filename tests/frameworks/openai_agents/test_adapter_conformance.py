@@ -27,16 +27,7 @@ from mcp.types import CallToolResult, TextContent, Tool
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, guarded, request
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-    written,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, Shop, SubAgent, written
 from tests.frameworks.conforms import ProcessHost, Team, conformance_test, server_conformance_test, team_of
 from tests.frameworks.openai_agents.declarations import CANNOT
 

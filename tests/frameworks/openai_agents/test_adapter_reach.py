@@ -161,9 +161,7 @@ def _with_helper(tmp_path: Path, rules: str, shop: Shop, outer: list[Any], inner
     """Returns a guarded chief with the shop's tools and a clerk as a tool, who has the same tools."""
     clerk = Agent("clerk", tools=shop_tools(shop), model=ScriptedModel(inner))
     chief = Agent(
-        "chief",
-        tools=[*shop_tools(shop), clerk.as_tool("ask_clerk", "asks the clerk")],
-        model=ScriptedModel(outer),
+        "chief", tools=[*shop_tools(shop), clerk.as_tool("ask_clerk", "asks the clerk")], model=ScriptedModel(outer)
     )
     return guarded(chief, guard_of(tmp_path, rules))
 

@@ -1,23 +1,13 @@
 """Google ADK programs of agents that hold agents. CASES: name -> (what builds it, the graph expected)."""
 # mypy: ignore-errors
 
-from expected import expected
+from expected import cases
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.apps import App
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import AgentTool, FunctionTool, ToolContext, exit_loop
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 def fetch(url: str) -> str:

@@ -3,23 +3,13 @@
 
 import functools
 
-from expected import expected
+from expected import cases
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.events import Event, EventActions, RequestInput
 from google.adk.tools import FunctionTool
 from google.adk.workflow import DEFAULT_ROUTE, START, Edge, FunctionNode, JoinNode, Node, Workflow, node
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 def fetch(url: str) -> str:

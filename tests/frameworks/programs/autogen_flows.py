@@ -11,18 +11,10 @@ from autogen_agentchat.agents import (
 from autogen_agentchat.conditions import MaxMessageTermination
 from autogen_agentchat.teams import DiGraph, DiGraphBuilder, DiGraphEdge, DiGraphNode, GraphFlow, RoundRobinGroupChat
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from expected import expected
+from expected import cases
 
-CASES = {}
+CASES, case = cases()
 INFO = {"vision": False, "function_calling": True, "json_output": True, "family": "unknown", "structured_output": True}
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def agent(name, **more):

@@ -14,18 +14,10 @@ from autogen_agentchat.conditions import (
 from autogen_agentchat.messages import HandoffMessage, TextMessage
 from autogen_agentchat.teams import MagenticOneGroupChat, RoundRobinGroupChat, SelectorGroupChat, Swarm
 from autogen_ext.models.replay import ReplayChatCompletionClient
-from expected import expected
+from expected import cases
 
-CASES = {}
+CASES, case = cases()
 INFO = {"vision": False, "function_calling": True, "json_output": True, "family": "unknown", "structured_output": True}
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def model():

@@ -12,17 +12,9 @@ from crewai.project import CrewBase, agent, crew, task
 from crewai.project import tool as tool_of_crew
 from crewai.tasks.conditional_task import ConditionalTask
 from crewai.tools import BaseTool, tool
-from expected import expected
+from expected import cases
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 @tool("search")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+Case = Callable[..., Callable[[Any], Any]]
 
 _KINDS = {">": "direct", "?": "conditional", "*": "parallel", "@": "loop"}
 
@@ -24,3 +27,17 @@ def _edge(text: str) -> tuple[str, str, str]:
     mark = next(mark for mark in _KINDS if mark in text)
     source, _, target = text.partition(mark)
     return source, target, _KINDS[mark]
+
+
+def cases() -> tuple[dict[str, tuple[Any, dict[str, Any]]], Case]:
+    """Returns the programs of a file by their names, and a decorator `case(nodes, edges, **more)` that adds one."""
+    programs: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    def case(nodes: str, edges: str, **more: Any) -> Callable[[Any], Any]:
+        def register(build: Any) -> Any:
+            programs[build.__name__] = (build, expected(nodes, edges, **more))
+            return build
+
+        return register
+
+    return programs, case

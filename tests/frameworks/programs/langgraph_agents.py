@@ -4,7 +4,7 @@
 import warnings
 from typing import Annotated, TypedDict
 
-from expected import expected
+from expected import cases
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -20,7 +20,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode, create_react_agent, tools_condition
 from langgraph.types import interrupt
 
-CASES = {}
+CASES, case = cases()
 
 
 class Model(GenericFakeChatModel):
@@ -62,14 +62,6 @@ def answer(text: str) -> str:
 def delete(path: str) -> str:
     """Deletes."""
     return ""
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 REACT = "__start__>model model?tools model?__end__ tools?model"

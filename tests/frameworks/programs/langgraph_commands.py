@@ -4,13 +4,13 @@
 import functools
 from typing import Literal, TypedDict
 
-from expected import expected
+from expected import cases
 from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
 
-CASES = {}
+CASES, case = cases()
 
 
 class State(TypedDict, total=False):
@@ -26,14 +26,6 @@ class Choice(TypedDict):
 
 def step(state):
     return {"text": "done"}
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def graph(**nodes):

@@ -6,7 +6,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Literal, TypedDict
 
-from expected import expected
+from expected import cases
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
@@ -15,7 +15,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send, interrupt
 
-CASES = {}
+CASES, case = cases()
 
 
 class Model(GenericFakeChatModel):
@@ -36,14 +36,6 @@ class State(TypedDict, total=False):
 def look_up(word: str) -> str:
     """Looks a word up."""
     return word
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 @case(

@@ -4,7 +4,7 @@
 
 from typing import Annotated, Literal, TypedDict
 
-from expected import expected
+from expected import cases
 from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.tools import tool
@@ -14,7 +14,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, Send, interrupt
 
-CASES = {}
+CASES, case = cases()
 
 
 class Model(GenericFakeChatModel):
@@ -39,14 +39,6 @@ def step(state):
 def mail(to: str) -> str:
     """Sends."""
     return ""
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def line(compile_with=None, **nodes):

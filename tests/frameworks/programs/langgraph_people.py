@@ -4,7 +4,7 @@
 import functools
 from typing import TypedDict
 
-from expected import expected
+from expected import cases
 from langchain_core.tools import BaseTool, tool
 from langgraph import types
 from langgraph.checkpoint.memory import InMemorySaver
@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
-CASES = {}
+CASES, case = cases()
 
 
 class State(TypedDict, total=False):
@@ -54,14 +54,6 @@ class Wipe(BaseTool):
         if interrupt({"wipe": path}) != "yes":
             return "kept"
         return "wiped"
-
-
-def case(nodes, edges, **more):
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def line(compile_with=None, **nodes):

@@ -7,12 +7,12 @@ import functools
 import operator
 from typing import Annotated, Literal, TypedDict
 
-from expected import expected
+from expected import cases
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
 
-CASES = {}
+CASES, case = cases()
 
 
 class State(TypedDict, total=False):
@@ -24,16 +24,6 @@ class State(TypedDict, total=False):
 
 def step(state):
     return {"text": "done"}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def graph(*names):

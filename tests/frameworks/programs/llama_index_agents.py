@@ -3,7 +3,7 @@
 
 from typing import Annotated
 
-from expected import expected
+from expected import cases
 from llama_index.core.agent.workflow import AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
 from llama_index.core.llms.mock import MockLLM
 from llama_index.core.tools import FunctionTool
@@ -19,17 +19,7 @@ from llama_index.core.workflow import (
 )
 from workflows.resource import Resource
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 def fetch(url: str) -> str:

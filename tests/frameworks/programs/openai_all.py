@@ -20,20 +20,10 @@ from agents import (
 )
 from agents.mcp import MCPServerStdio
 from agents.realtime import RealtimeAgent, realtime_handoff
-from expected import expected
+from expected import cases
 from pydantic import BaseModel
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 @function_tool

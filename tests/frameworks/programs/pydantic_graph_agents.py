@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from expected import expected
+from expected import cases
 from pydantic import BaseModel
 from pydantic_ai import Agent, ApprovalRequired, RunContext, Tool, ToolOutput
 from pydantic_ai.tools import ToolDefinition
@@ -14,17 +14,7 @@ from pydantic_ai.toolsets import ExternalToolset, FunctionToolset
 from pydantic_graph.graph_builder import GraphBuilder
 from pydantic_graph.step import StepContext
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 def fetch(url: str) -> str:

@@ -9,22 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from expected import expected
+from expected import cases
 from pydantic_graph import BaseNode, Edge, End, Graph, GraphRunContext
 from pydantic_graph.graph_builder import GraphBuilder
 
-CASES = {}
+CASES, case = cases()
 CLASSIC = not hasattr(Graph, "render")
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
 
 
 def classic(nodes, edges, **more):

@@ -6,24 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from expected import expected
+from expected import cases
 from pydantic_graph import BaseNode, End, GraphRunContext
 from pydantic_graph.graph_builder import GraphBuilder
 from pydantic_graph.join import ReduceFirstValue, reduce_list_append
 from pydantic_graph.step import StepContext, StepNode
 from pydantic_graph.util import TypeExpression
 
-CASES = {}
-
-
-def case(nodes, edges, **more):
-    """Registers the function under it with the graph expected of it."""
-
-    def register(build):
-        CASES[build.__name__] = (build, expected(nodes, edges, **more))
-        return build
-
-    return register
+CASES, case = cases()
 
 
 async def plain(ctx: StepContext[Any, Any, Any]) -> Any:

@@ -9,6 +9,6 @@ BREAKS = {
     "Pydantic AI": {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_a_serializer_hides_nothing_from_the_rules"
-        ),
+        )
     }
 }

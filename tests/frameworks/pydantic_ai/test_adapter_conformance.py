@@ -23,15 +23,7 @@ from pydantic_ai.messages import (
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.pydantic_ai import AgentRunHalted, answer_requests, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    SubAgent,
-    as_object,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, SubAgent, as_object
 from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.pydantic_ai.declarations import CANNOT
 from tests.frameworks.pydantic_ai.scripted_model import ScriptedModel

@@ -14,6 +14,6 @@ CANNOT = {
 }
 BREAKS = {
     "Plain Python": {
-        "a serializer hides the value that the tool receives": "test_adapter.py::test_what_is_no_json_value_is_denied",
+        "a serializer hides the value that the tool receives": "test_adapter.py::test_what_is_no_json_value_is_denied"
     }
 }

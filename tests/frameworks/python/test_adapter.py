@@ -27,7 +27,6 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     Shop,
-    broken_rules,
     guard_of,
 )
 
@@ -48,25 +47,6 @@ def guarded_shop(tmp_path: Path, policy: str, *names: str, **options: Any) -> tu
 
 
 # --- the scenarios of every host --------------------------------------------------------------------------------------
-
-
-def test_a_refund_is_blocked_and_a_smaller_one_runs(tmp_path: Path) -> None:
-    """The denial tells the model which amount is allowed."""
-    shop, (refund,) = guarded_shop(tmp_path, LIMIT, "refund")
-    assert "refund 100 or less" in str(denied(refund, "W1", amount=500))
-    assert refund("W1", amount=50) == "refunded 50 of W1"
-    assert shop.refunds == [("W1", 50)]
-
-
-def test_only_a_successful_login_counts(tmp_path: Path) -> None:
-    """A refund is denied before a login and after a failed one, and allowed after a successful one."""
-    shop, (refund, authenticate) = guarded_shop(tmp_path, AUTHENTICATED, "refund", "authenticate")
-    denied(refund, "W1", 5)
-    authenticate("ann@example.com", code="0000")
-    denied(refund, "W1", 5)
-    authenticate("ann@example.com")
-    refund("W1", 5)
-    assert (shop.logins, shop.refunds) == (["ann@example.com"], [("W1", 5)])
 
 
 @pytest.mark.parametrize(
@@ -93,20 +73,6 @@ def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_p
     assert shop.refunds == paid
 
 
-def test_an_approval_covers_one_call(tmp_path: Path) -> None:
-    """A second identical call needs another approval."""
-    requests: list[Any] = []
-
-    def once(request: Any) -> bool:
-        requests.append(request.args)
-        return len(requests) == 1
-
-    shop, (refund,) = guarded_shop(tmp_path, APPROVED, "refund", approver=once)
-    refund("W1")
-    denied(refund, "W1")
-    assert (shop.refunds, len(requests)) == ([("W1", 500)], 2)
-
-
 def test_without_an_approver_nothing_is_approved(tmp_path: Path) -> None:
     """The verdict tells the caller that the call needs approval."""
     shop, (refund,) = guarded_shop(tmp_path, APPROVED, "refund")
@@ -120,29 +86,6 @@ def test_halt_stops_everything(tmp_path: Path) -> None:
     assert denied(wire, 5).verdict.decision is HALT
     denied(refund, "W1", 5)
     assert (shop.wired, shop.refunds) == ([], [])
-
-
-def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
-    """Of two threads or two tasks at the same time, one pays."""
-    shop, (refund,) = guarded_shop(tmp_path, AT_MOST_ONE, "refund")
-    together = threading.Barrier(2)
-
-    def pay(_: int) -> None:
-        together.wait(10)
-        with suppress(ToolDenied):
-            refund("W1", 5)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(pay, range(2)))
-    assert shop.refunds == [("W1", 5)]
-
-    shop, (arefund,) = guarded_shop(tmp_path, AT_MOST_ONE.replace("refund(", "arefund("), "arefund")
-
-    async def main() -> None:
-        await asyncio.gather(arefund("W1", 5), arefund("W1", 5), return_exceptions=True)
-
-    asyncio.run(main())
-    assert shop.refunds == [("W1", 5)]
 
 
 def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
@@ -178,17 +121,6 @@ def test_a_call_that_is_interrupted_stays_in_flight(tmp_path: Path) -> None:
         refund("W1")
     denied(refund, "W1")
     assert paid == ["W1"]
-
-
-@pytest.mark.parametrize("fault", sorted(broken_rules()))
-def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
-    """Rules that raise, hang or return an invalid result deny."""
-    shop, (refund,) = guarded_shop(tmp_path, ASKS, "refund", **broken_rules()[fault])
-    denied(refund, "W1", 5)
-    arefund = guarded(guard_of(tmp_path, ASKS, **broken_rules()[fault]), conversation="c", name="refund")(shop.arefund)
-    with pytest.raises(ToolDenied):
-        asyncio.run(arefund("W1", 5))
-    assert shop.refunds == []
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -472,20 +404,6 @@ def test_each_try_of_a_retry_is_judged(tmp_path: Path) -> None:
         with suppress(TimeoutError, ToolDenied):
             pays("W1", 5)
     assert shop.refunds == [("W1", 5)]
-
-
-def test_one_approval_covers_one_run(tmp_path: Path) -> None:
-    """Three threads make the same call, and each call needs its own approval."""
-    shop, reply = Shop(), [True, False, False]
-    (refund,) = guard_tools([shop.refund], guard_of(tmp_path, APPROVED, approver=lambda requests: reply.pop()))
-
-    def clicks(_: int) -> None:
-        with suppress(ToolDenied), conversation("c"):
-            refund("W1", 500)
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(clicks, range(3)))
-    assert (shop.refunds, reply) == ([("W1", 500)], [])
 
 
 def test_a_tool_that_raises_has_failed(tmp_path: Path) -> None:

@@ -7,17 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from guardagent.frameworks.python import arun_agent
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    HandOff,
-    Operator,
-    Reply,
-    Script,
-    SubAgent,
-    Turn,
-    written,
-)
+from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, SubAgent, Turn, written
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.python.declarations import CANNOT
 

@@ -27,9 +27,9 @@ from guardagent.frameworks.python import (
     run_tool_calls,
 )
 from tests.docs.test_docs import BLOCK, run_python
+from tests.frameworks.guarded_runs import RUNS, Ran, Stage
 from tests.frameworks.scenarios import (
     APPROVED,
-    ASKS,
     AT_MOST_ONE,
     AUTHENTICATED,
     HALTED,
@@ -39,7 +39,6 @@ from tests.frameworks.scenarios import (
     REPLAN,
     Shop,
     Tools,
-    broken_rules,
     guard_of,
     tools_of,
 )
@@ -102,33 +101,16 @@ def test_a_refund_is_blocked_and_replanned(tmp_path: Path) -> None:
     assert [message["role"] for message in answer.messages] == ["user", *["assistant", "tool"] * 2, "assistant"]
 
 
-def test_only_a_successful_login_counts(tmp_path: Path) -> None:
-    """Only a successful login counts, and a login in the same message is still in flight."""
-    shop, guard = Shop(), guard_of(tmp_path, AUTHENTICATED)
-    wrong = proposed("authenticate", {"email": "ann@example.com", "code": "0"})
-    right = proposed("authenticate", {"email": "ann@example.com"}, "call_2")
-    for calls in ([refund()], [wrong], [refund()], [right, refund()], [refund()]):
-        turn(shop, guard, *calls)
-    assert shop.refunds == [("W1", 50)]
+def run(guard: ToolGuard, shop: Shop, *turns: Any, named: str = "c1") -> Ran:
+    """Runs a model, whose turns are texts or lists of (tool, arguments)."""
+    model = Model(*[turn if isinstance(turn, str) else [proposed(*call) for call in turn] for turn in turns])
+    tools = tools_of(shop, "refund", "wire")
+    answer = run_agent(model, [{"role": "user", "content": "please"}], tools, guard, conversation=named)
+    return Ran(answer.text, [str(read) for read in model.shown])
 
 
-@pytest.mark.parametrize(
-    ("reply", "paid"),
-    [(True, [("W1", 500)]), (False, []), ({"choice": "edit", "args": {"order_id": "W2", "amount": 7}}, [("W2", 7)])],
-    ids=str,
-)
-def test_a_reviewer_approves_rejects_or_edits(reply: Any, paid: list[Any], tmp_path: Path) -> None:
-    """A second identical call needs another approval."""
-    shop, requests = Shop(), []
-
-    def approver(request: Any) -> Any:
-        requests.append(request.text())
-        return reply if len(requests) == 1 else False
-
-    guard = guard_of(tmp_path, APPROVED, approver=approver)
-    for _ in range(2):
-        turn(shop, guard, refund(500))
-    assert (shop.refunds, len(requests)) == (paid, 2)
+def test_a_run_ends_no_conversation(tmp_path: Path) -> None:
+    RUNS["a run ends no conversation"](Stage(run, ToolDenied, tmp_path, written=True, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -184,15 +166,6 @@ def test_halt_ends_the_run_and_the_whole_message(tmp_path: Path) -> None:
     assert answer.text == "no"
 
 
-def test_two_identical_parallel_refunds_are_one(tmp_path: Path) -> None:
-    """Two calls in one message pay once, with different ids and with the same id."""
-    for ids in ("ab", "aa"):
-        shop, guard = Shop(), guard_of(tmp_path, AT_MOST_ONE)
-        reply = turn(shop, guard, *[refund(call_id=id_) for id_ in ids])
-        assert shop.refunds == [("W1", 50)]
-        assert ["refunded 50" in message["content"] for message in reply.messages] == [True, False]
-
-
 def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
     """The next call of the message has not begun, so it is not in flight and may be repeated."""
     shop, guard = Shop(waits=True), guard_of(tmp_path, AT_MOST_ONE)
@@ -211,19 +184,6 @@ def test_a_call_that_is_cancelled_and_retried_pays_once(tmp_path: Path) -> None:
     asyncio.run(main())
     assert shop.refunds == [("W1", 50), ("W2", 50)]
     assert [event.status for event in guard.session("c").history] == [None, "ok"]
-
-
-@pytest.mark.parametrize("fault", sorted(broken_rules()))
-def test_rules_that_do_not_work_deny(fault: str, tmp_path: Path) -> None:
-    """Rules that raise, hang or return an invalid result deny."""
-    shop = Shop()
-    turn(shop, guard_of(tmp_path, ASKS, **broken_rules()[fault]), refund())
-    asyncio.run(
-        arun_tool_calls(
-            [refund()], {"refund": shop.arefund}, guard_of(tmp_path, ASKS, **broken_rules()[fault]), conversation="c"
-        )
-    )
-    assert shop.refunds == []
 
 
 @pytest.mark.parametrize("kind", OVER_LIMIT)

@@ -14,6 +14,6 @@ CANNOT = {
 }
 BREAKS = {
     "smolagents": {
-        "a serializer hides the value that the tool receives": "test_adapter.py::test_no_code_gets_past_the_guard",
+        "a serializer hides the value that the tool receives": "test_adapter.py::test_no_code_gets_past_the_guard"
     }
 }

@@ -17,16 +17,7 @@ from smolagents.memory import ActionStep, TaskStep, Timing, ToolCall
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.smolagents import AgentHalted, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Desk,
-    Operator,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-    as_object,
-)
+from guardagent.testing.conformance import Call, Desk, Operator, Reply, Script, Shop, SubAgent, as_object
 from tests.docs.host_page import REFUNDS
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, page_test, server_conformance_test
 from tests.frameworks.smolagents.agents import Kind, ScriptedModel, agent_of

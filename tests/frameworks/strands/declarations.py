@@ -9,6 +9,6 @@ BREAKS = {
     "Strands": {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_a_tool_gets_exactly_the_judged_values"
-        ),
+        )
     }
 }

@@ -33,26 +33,8 @@ from guardagent.errors import InputError
 from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
-from tests.frameworks.scenarios import (
-    APPROVED,
-    AT_MOST_ONE,
-    AUTHENTICATED,
-    HALTED,
-    LIMIT,
-    MISSPELT,
-    Shop,
-    guard_of,
-)
-from tests.frameworks.strands.agents import (
-    Form,
-    agent_of,
-    answers_to,
-    events_of,
-    ran,
-    refund,
-    results,
-    tools_of,
-)
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
+from tests.frameworks.strands.agents import Form, agent_of, answers_to, events_of, ran, refund, results, tools_of
 from tests.frameworks.strands.scripted_model import ScriptedModel
 
 PIN = "The PIN is 47x11."

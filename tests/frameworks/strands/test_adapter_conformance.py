@@ -24,16 +24,7 @@ from strands.types._snapshot import Snapshot
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.strands import GuardIntervention, StrandsHalted, conversation, guarded
-from guardagent.testing.conformance import (
-    Call,
-    Operator,
-    Process,
-    Reply,
-    Script,
-    Shop,
-    SubAgent,
-    as_object,
-)
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, Shop, SubAgent, as_object
 from guardagent.types import thaw
 from tests.frameworks.conforms import ProcessHost, conformance_test, page_test, server_conformance_test, team_of
 from tests.frameworks.strands.declarations import CANNOT

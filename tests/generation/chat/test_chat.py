@@ -226,10 +226,7 @@ def test_a_model_without_tools_is_refused(session: Session) -> None:
     assert model.requests == []
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"attempts": 0}, {"candidates": True}, {"ending": "shout"}, {"reserve": False}],
-)
+@pytest.mark.parametrize("options", [{"attempts": 0}, {"candidates": True}, {"ending": "shout"}, {"reserve": False}])
 def test_an_invalid_option_is_refused_before_any_request(session: Session, options: dict[str, Any]) -> None:
     """An invalid option is an error of the caller."""
     model = ScriptedChat(["Hello."])

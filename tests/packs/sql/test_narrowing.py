@@ -15,14 +15,13 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import pytest
 
-from guardagent import Decision, load_policies
+from guardagent import Decision, Policies, load_policies
 from tests.stores import POSTGRES, postgres
 
 MARIADB = os.environ.get("GUARDAGENT_TEST_MARIADB", "mysql://root@127.0.0.1:3306")
@@ -47,9 +46,14 @@ Server: TypeAlias = "Callable[[Iterable[str]], dict[str, int]]"  # the rows that
 
 
 @cache
+def policies(dialect: str) -> Policies:
+    return load_policies(
+        data={"version": 1, "include": [{"pack": "guardagent:sql", "constants": {"dialect": dialect}}]}
+    )
+
+
 def decision(sql: str, dialect: str = "") -> Decision:
-    entry = {"pack": "guardagent:sql", "constants": {"dialect": dialect}}
-    return load_policies(data={"version": 1, "include": [entry]}).session().check("sql", {"sql": sql}).decision
+    return policies(dialect).session().check("sql", {"sql": sql}).decision
 
 
 def in_postgres(statements: Iterable[str]) -> dict[str, int]:
@@ -116,10 +120,10 @@ SERVERS = pytest.mark.parametrize(
 
 @SERVERS
 def test_what_changes_every_row_is_not_allowed(server: Server, dialect: str) -> None:
-    """As the server says, read in its own dialect and in the usual ones."""
+    """As the server says, read in its own dialect; below, in the usual ones."""
     changing = [statement for statement, rows in server(EVERY_ROW).items() if rows == 0]
     assert len(changing) >= 150
-    assert [each for each, name in product(changing, ("", dialect)) if decision(each, name) < Decision.DENY] == []
+    assert [each for each in changing if decision(each, dialect) < Decision.DENY] == []
 
 
 @SERVERS

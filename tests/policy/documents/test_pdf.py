@@ -61,8 +61,7 @@ def test_invisible_text_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
-    [(pdf([]), "no text"), (pdf([(10, "x")], key="x"), "password"), (b"%PDF-", "cannot be read")],
+    ("data", "message"), [(pdf([]), "no text"), (pdf([(10, "x")], key="x"), "password"), (b"%PDF-", "cannot be read")]
 )
 def test_a_pdf_without_text_is_refused(data: bytes, message: str) -> None:
     """The message says how to go on."""

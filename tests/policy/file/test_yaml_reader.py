@@ -226,7 +226,7 @@ NAMES: list[Case] = [
     (file(r"failed_output: '(a)\1'"), 2, "invalid escape sequence"),
 ]
 LIMITS: list[Case] = [
-    (b"#" * 10_000_000, 1, "more than 1,000,000 bytes; split the file"),
+    (b"#" * 10_000_000, 1, "more than 1,000,000 bytes; expected a policy"),
     (file(f"# {'x' * 1_000_000}"), 1, "more than 1,000,000 bytes"),
     (file(f"tags: {'[' * 10_000}"), 2, "nested deeper than 32 levels"),
     (file(f"tags: {'{a: ' * 10_000}"), 2, "nested deeper than 32 levels"),

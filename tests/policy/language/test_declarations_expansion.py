@@ -32,10 +32,7 @@ def test_a_definition_allows_denies_and_is_unknown() -> None:
 
 def test_definitions_use_definitions_constants_and_the_history() -> None:
     """Durations and lists too."""
-    define = {
-        "paid(to)": "some(f:pay(to=to), args(f).amount > least)",
-        "fine(to)": "paid(to) || to in friends",
-    }
+    define = {"paid(to)": "some(f:pay(to=to), args(f).amount > least)", "fine(to)": "paid(to) || to in friends"}
     constants = {"least": 2, "friends": ["Ann", "Bo"], "window": {"duration": "1.5h"}}
     compiled = policies(["forall(send(to=x), fine(x))", "forall(wait(t=t), t == window)"], define, constants)
     session = compiled.session()

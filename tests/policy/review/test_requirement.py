@@ -15,13 +15,7 @@ import pytest
 from guardagent import load_policies
 from guardagent.errors import InputError
 from guardagent.policy.load import read_policies
-from guardagent.policy.review import (
-    read_review,
-    review_path,
-    rule_problems,
-    sentence_status,
-    write_review,
-)
+from guardagent.policy.review import read_review, review_path, rule_problems, sentence_status, write_review
 from guardagent.policy.review.record import (
     Confirmation,
     RecordedAnswer,

@@ -26,7 +26,7 @@ def by_z3(made: Policy, assignment: dict[str, Any]) -> bool | None:
     return {"sat": True, "unsat": False}.get(str(solver.check()))
 
 
-@pytest.mark.parametrize("policies", slow_after(1, [50, 1500]))
+@pytest.mark.parametrize("policies", slow_after(1, [50, 400]))
 def test_random_policies(policies: int) -> None:
     """On random policies with every operator the results are Z3's, and nearly always decided."""
     outcomes: Counter[tuple[bool | None, bool | None]] = Counter()

@@ -224,10 +224,7 @@ RECORDS = {  # the input, and the inputs without a record whose id is in the out
         {'{"orders": [{"id": "W2", "paid": true}]}', "{}"},
     ),
     "entries by their keys": ('{"W1": {"paid": true}, "W3": {"paid": false}}', {'{"W3": {"paid": false}}'}),
-    "nested entries": (
-        '{"ann": {"orders": {"W1": {"paid": true}}}, "n": 7}',
-        {'{"ann": {"orders": {}}, "n": 7}'},
-    ),
+    "nested entries": ('{"ann": {"orders": {"W1": {"paid": true}}}, "n": 7}', {'{"ann": {"orders": {}}, "n": 7}'}),
     "objects on lines": ('{"id": "W1", "paid": true}\n{"id": "W2", "paid": true}', {'\n{"id": "W2", "paid": true}'}),
     "sections": ("Order W1\n  paid: true\nOrder W2\n  paid: true\n", {"Order W2\n  paid: true\n"}),
     "rows of a table": (

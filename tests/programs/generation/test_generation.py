@@ -367,12 +367,7 @@ def test_code_that_fails_again_and_again_is_a_denial(serve: Serve) -> None:
     ],
 )
 def test_the_command_line_over_http(
-    serve: Serve,
-    cli: Cli,
-    write: Write,
-    replies: list[Reply],
-    log: str,
-    exit_status: int,
+    serve: Serve, cli: Cli, write: Write, replies: list[Reply], log: str, exit_status: int
 ) -> None:
     """One JSON object, an exit status, and no traceback."""
     serve(replies)

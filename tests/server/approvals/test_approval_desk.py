@@ -227,7 +227,7 @@ def waiting(desk: Desk, number: int, query: str, meanwhile: Callable[[], object]
         transport = httpx.ASGITransport(desk.server.application)
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver", headers=headers) as client:
             tasks = [asyncio.create_task(client.get(f"/v1/approvals/{query}", timeout=60)) for _ in range(number)]
-            await asyncio.sleep(0.5)  # they begin to wait
+            await asyncio.sleep(max(0.1, number / 400))  # they begin to wait
             await asyncio.to_thread(meanwhile)
             ended = sum(task.done() for task in tasks)
             return ended, [(answer.status_code, answer.json()) for answer in await asyncio.gather(*tasks)]

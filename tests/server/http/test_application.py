@@ -19,6 +19,7 @@ from guardagent.server.http.application import MAX_TENANT_STREAMS
 from guardagent.server.http.routes import ROUTES, ApiRoute
 from tests.enforcement.test_audit_records_telemetry import SPANS, run
 from tests.server.servers import ROLES, LocalServer, local_server
+from tests.tiers import examples
 
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 
@@ -208,7 +209,7 @@ def values_of(schema: Any) -> SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.body is not None], ids=lambda route: route.path)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_body_makes_the_server_fail(route: ApiRoute, data: st.DataObject, server: LocalServer) -> None:
     role = min(PERMITTED[route.operation])

@@ -28,7 +28,7 @@ from tests.server.servers import POLICIES, ServerClient, ServerProcess, server_p
 from tests.stores import SHARED
 
 pytestmark = pytest.mark.slow
-SECONDS = 15.0
+SECONDS = 8.0
 ORDERS = 60
 
 
@@ -174,21 +174,14 @@ def server(folder: Path) -> Iterator[ServerProcess]:
         yield server
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b"POST /v1/sessions HTTP/1.1\r\nHost: ",
-        b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000,
-        b"\x16\x03\x01garbage\r\n\r\n",
-    ],
-)
-def test_a_client_that_sends_no_request_is_closed(sent: bytes, server: ServerProcess) -> None:
+def test_a_client_that_sends_no_request_is_closed(server: ServerProcess) -> None:
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client, contextlib.suppress(OSError):
-        client.sendall(sent)
-        while client.recv(1000):
-            pass
+    long = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000
+    for sent in (b"", b"POST /v1/sessions HTTP/1.1\r\nHost: ", long, b"\x16\x03\x01garbage\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=10) as client, contextlib.suppress(ConnectionError):
+            client.sendall(sent)
+            while client.recv(1000):
+                pass
     assert httpx.get(f"{server.url}/healthz").status_code == 200
 
 

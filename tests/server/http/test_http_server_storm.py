@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -26,7 +26,7 @@ from tests.server.servers import ServerClient, ServerProcess, shared_state, toke
 from tests.stores import SHARED
 
 pytestmark = pytest.mark.slow
-CONVERSATIONS, WORKERS, REFUNDS = 200, 6, 3
+CONVERSATIONS, WORKERS, REFUNDS, KILLS = 80, 6, 3, 5
 CUSTOMERS, LIMIT, AMOUNT = 5, 500, 40
 RULES = """\
 version: 1
@@ -150,11 +150,19 @@ def servers(
             server_process.kill()
 
 
-def kill_at_random(servers: list[ServerProcess], state: str, folder: Path, options: list[str]) -> None:
-    at = random.randrange(len(servers))  # noqa: S311
-    servers[at].kill()
-    servers[at] = ServerProcess(folder, state, *options)
-    servers[at].wait()
+def kill_at_random(
+    servers: list[ServerProcess], state: str, folder: Path, options: list[str], running: list[Future[None]]
+) -> int:
+    """Kills servers one after another as long as work is running, a few times. Returns how often."""
+    for kills in range(KILLS):
+        if all(future.done() for future in running):
+            return kills
+        at = random.randrange(len(servers))  # noqa: S311
+        servers[at].kill()
+        servers[at] = ServerProcess(folder, state, *options)
+        servers[at].wait()
+        time.sleep(1.0)
+    return KILLS
 
 
 def test_nothing_runs_twice_or_against_a_rule_and_nothing_is_lost(
@@ -162,13 +170,9 @@ def test_nothing_runs_twice_or_against_a_rule_and_nothing_is_lost(
 ) -> None:
     processes, front, options = servers
     agents = Agents(f"http://{front.host}", tokens["shop.agent"])
-    kills = 0
     with ThreadPoolExecutor(WORKERS) as pool:
         running = [pool.submit(agents.converse, number) for number in range(CONVERSATIONS)]
-        while not all(future.done() for future in running):
-            kill_at_random(processes, state, folder, options)
-            kills += 1
-            time.sleep(1.0)
+        kills = kill_at_random(processes, state, folder, options, running)
     for future in running:
         future.result()
     assert kills > 1
@@ -210,10 +214,8 @@ def test_an_approval_is_used_once_while_servers_are_killed(
         process.wait()
     book = Approvals(f"http://{front.host}", tokens)
     with ThreadPoolExecutor(WORKERS) as pool:
-        running = [pool.submit(book.want, number) for number in range(40)]
-        while not all(future.done() for future in running):
-            kill_at_random(processes, state, folder, options)
-            time.sleep(1.0)
+        running = [pool.submit(book.want, number) for number in range(20)]
+        assert kill_at_random(processes, state, folder, options, running) > 1
     for done in running:
         done.result()
     assert book.ran

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.server.service import (
-    RUNNING_SECONDS,
-    RepeatedKeyError,
-    RepeatedRequests,
-    RequestRunningError,
-)
+from guardagent.server.service import RUNNING_SECONDS, RepeatedKeyError, RepeatedRequests, RequestRunningError
 from guardagent.server.state import open_state
 from tests.server.servers import TOOLS, local_server
 

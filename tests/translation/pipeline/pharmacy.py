@@ -219,12 +219,7 @@ DRAFTS: dict[str, dict[str, Any]] = {
         {} | _history(_called("check_identity", patient="p1")),
     ),
     "A record is never": _rule(
-        "no_deletion",
-        "G !tool:delete_record",
-        "delete_record",
-        [],
-        [_CHANGE, {}, _CHANGE | _history(_READ)],
-        None,
+        "no_deletion", "G !tool:delete_record", "delete_record", [], [_CHANGE, {}, _CHANGE | _history(_READ)], None
     ),
     "After a change": {
         "id": "change_notified",

@@ -17,14 +17,7 @@ from tests.models.server import ScriptedServer
 from tests.translation.library import block, sentences_of
 from tests.translation.pipeline import pharmacy
 from tests.translation.pipeline.pharmacy import numbered, pharmacist
-from tests.translation.pipeline.test_translation import (
-    EXCLUSIVE,
-    LIMIT,
-    WHEN,
-    confirmed,
-    folder,
-    translated,
-)
+from tests.translation.pipeline.test_translation import EXCLUSIVE, LIMIT, WHEN, confirmed, folder, translated
 
 __all__ = ["folder", "serve"]
 

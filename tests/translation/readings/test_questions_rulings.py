@@ -53,12 +53,7 @@ def test_another_answer_is_another_ruling(context: TranslationContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "mended"),
-    [
-        (draft(), False),
-        (draft(most=6), True),
-        (draft(replace(DOUBT, follows="No.")), True),
-    ],
+    ("other", "mended"), [(draft(), False), (draft(most=6), True), (draft(replace(DOUBT, follows="No.")), True)]
 )
 def test_a_draft_that_says_the_same_follows_too(context: TranslationContext, other: Draft, mended: bool) -> None:
     """Unless its author names another reading."""

@@ -415,10 +415,7 @@ def test_labels_that_a_host_sets_are_unknown_before_run_time(rule: str, expected
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (
-            "G(tool:a -> O decision:yes)",
-            "it depends on decision:yes, which the host sets at run time; the rest is",
-        ),
+        ("G(tool:a -> O decision:yes)", "it depends on decision:yes, which the host sets at run time; the rest is"),
         ("forall(a(x=v), v > 1)", "it depends on data; the rest is checked at run time"),
         ("before(a(), true, f:b(), output(f) == 1)", "the tool order that it implies holds on every path"),
         ("G(tool:a -> O tool:b)", "it holds on every path"),
@@ -454,8 +451,4 @@ def test_each_rule_of_a_policy_has_its_result(write: Write) -> None:
     results = {
         rule_result.id: (rule_result.status, rule_result.witness) for rule_result in rule_results(graph, policies)
     }
-    assert results == {
-        "listed": ("violated", ("start", "a")),
-        "tagged": ("proved", ()),
-        "worded": ("undecidable", ()),
-    }
+    assert results == {"listed": ("violated", ("start", "a")), "tagged": ("proved", ()), "worded": ("undecidable", ())}

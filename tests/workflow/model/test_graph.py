@@ -176,10 +176,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a framework that is not a string": (fine(framework=[]), "framework: is a list; expected a string"),
     "an entry that is not a string": (fine(entry_id=["s"]), "entry_id: is a list; expected a string"),
     "an exit that is not a string": (fine(exit_ids=["e", 7]), r"exit_ids\[1\]: is a number; expected a string"),
-    "a node of another type": (
-        fine(nodes=["s"]),
-        r"nodes\[0\]: is a string; expected an object with 'id', 'kind'",
-    ),
+    "a node of another type": (fine(nodes=["s"]), r"nodes\[0\]: is a string; expected an object with 'id', 'kind'"),
     "a node with an unknown key": (with_node(tool=["a"]), r"nodes\[1\]: unknown key 'tool'; did you mean 'tools'"),
     "a node without an id": (without("nodes", 1, "id"), r"nodes\[1\]: has no 'id'; expected 'id', 'kind'"),
     "a node without a kind": (without("nodes", 2, "kind"), r"nodes\[2\]: has no 'kind'"),
@@ -209,14 +206,8 @@ WRONG: dict[str, tuple[Any, str]] = {
         r"edges\[1\]: has no 'source'; expected 'source', 'target'",
     ),
     "an edge without a target": (without("edges", 0, "target"), r"edges\[0\]: has no 'target'"),
-    "an edge from nowhere": (
-        with_edge(source="x"),
-        r"edges\[1\].source: there is no node 'x'; expected the id",
-    ),
-    "an edge to nowhere": (
-        with_edge(target="x"),
-        r"edges\[1\].target: there is no node 'x'; expected the id",
-    ),
+    "an edge from nowhere": (with_edge(source="x"), r"edges\[1\].source: there is no node 'x'; expected the id"),
+    "an edge to nowhere": (with_edge(target="x"), r"edges\[1\].target: there is no node 'x'; expected the id"),
     "an edge to no text": (with_edge(target={}), r"edges\[1\].target: is an object; expected a string"),
     "an unknown kind of edge": (
         with_edge(kind="directt"),

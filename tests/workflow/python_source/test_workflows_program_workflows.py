@@ -36,10 +36,7 @@ CASES = {
         'def make(name): return Agent(name=name)\ndef a(): return make("a")\ndef b(): return make("b")\n',
         "a b",
     ),
-    "a function that returns one": (
-        "def make(n):\n    def inner(): return Agent(name=n)\n    return inner\n",
-        "make",
-    ),
+    "a function that returns one": ("def make(n):\n    def inner(): return Agent(name=n)\n    return inner\n", "make"),
     "a function whose result is bound": ('def make(): return Agent(name="a")\nb = make()\n', "b"),
     "a class": (
         "class Desk:\n    def __init__(me): me.boss = Agent(name='boss')\n    def late(me): return Agent(name='n')\n",

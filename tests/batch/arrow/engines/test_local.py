@@ -50,7 +50,7 @@ def test_events_in_any_format_are_the_same_traces(tmp_path: Path, kind: str) -> 
     assert verdicts(tmp_path / "one") == verdicts(tmp_path / "other")
 
 
-@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_partition_and_order_gives_the_same_verdicts(tmp_path: Path, data: st.DataObject) -> None:
     """Whichever file an event is in, whole traces or single events, the judge gets the same conversations."""

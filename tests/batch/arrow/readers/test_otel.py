@@ -24,7 +24,7 @@ def call(span_id: str, tool: str, args: Any = '{"order": 7}', result: str | None
     )
     if args is not None:
         span_attributes += attributes(
-            gen_ai__tool__call__arguments=args if isinstance(args, dict) else {"stringValue": args},
+            gen_ai__tool__call__arguments=args if isinstance(args, dict) else {"stringValue": args}
         )
     if result is not None:
         span_attributes += attributes(gen_ai__tool__call__result={"stringValue": result})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -29,6 +31,11 @@ def sql_columns(statement: str) -> dict[str, list[str]]:
     Raises:
         ValueError: it is no query, or names a table or column that there is not.
     """
+    return {table: list(columns) for table, columns in _columns(statement).items()}
+
+
+@cache  # the same statements come in thousands of runs
+def _columns(statement: str) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
     try:
         for tree in sqlglot.parse(statement, read="sqlite"):
