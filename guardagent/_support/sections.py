@@ -112,16 +112,5 @@ def page(package: str, name: str = "page.html.j2", **values: object) -> str:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["whole_words"] = _whole_words
     text = files(package).joinpath(name).read_text(encoding="utf-8")
     return environment.from_string(text).render(version=__version__, **values)
-
-
-def _whole_words(text: str) -> str:
-    """The text, in which no line ends within a word: a browser would break ids and code at hyphens and slashes."""
-    from markupsafe import Markup
-
-    whole = Markup('<span class="word">{}</span>')
-    return Markup(" ").join(
-        whole.format(word) if re.search(r"\w[^\w.,]+\w", word) else word for word in text.split(" ")
-    )

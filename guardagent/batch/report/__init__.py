@@ -214,10 +214,7 @@ class RuleCounts:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule in all weeks. `known`: the manifest has it. `share`: the share of the judged traces that violate it.
-
-    `example` is one of these traces, with its first violation of the rule.
-    """
+    """A rule in all weeks, and a violating trace. `known`: the manifest has it. `share`: of the judged traces."""
 
     id: str
     message: str

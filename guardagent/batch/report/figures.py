@@ -8,10 +8,9 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
 from hashlib import blake2b
 from math import comb
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -119,8 +118,8 @@ class AuditSummary:
             missing_parts=tuple(missing[:SHOWN_PARTS]),
             partitions=self._manifest.partitions,
             audit=self._manifest.about,
-            since=_iso(self._period.since),
-            until=_iso(self._period.until),
+            since=None if self._period.since is None else self._period.since.isoformat(),
+            until=None if self._period.until is None else self._period.until.isoformat(),
             totals=self.totals,
             rules=tuple(self._rule_rows()),
             weeks=tuple(self._week_rows()),
@@ -145,10 +144,6 @@ class AuditSummary:
             for at, rule in enumerate(self._codes.ids):
                 counts = self._weeks.cells.get((week, at), RuleCounts())
                 yield WeekRow(week_name(week), rule, judged, counts, _share(counts, judged))
-
-
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
 
 
 def _share(counts: RuleCounts, judged: int) -> float:
@@ -225,15 +220,8 @@ def _numbered_pairs(rows: Any, events: Any) -> tuple[Any, Any]:
 MAX_LISTED = 20  # violations of a trace
 # The number of rules, the severity and the number of violations, all negated; the id.
 TraceKey = tuple[int, int, int, str]
+RankedTrace = tuple[TraceKey, TellingTrace]
 _TRACE_ORDER = [(name, "ascending") for name in ("rule", "rules", "severity", "violations", "trace")]
-
-
-@dataclass(frozen=True, slots=True)
-class RankedTrace:
-    """A trace with its place in the order."""
-
-    key: TraceKey
-    trace: TellingTrace
 
 
 class TellingTraces:
@@ -260,12 +248,12 @@ class TellingTraces:
         ranked_traces: dict[int, RankedTrace] = {}
         for rule, row, key in self._contenders(batch):
             first = self._first[rule]
-            if not first or key < first[0].key:
+            if not first or key < first[0][0]:
                 self.examples[rule] = _telling_trace(batch, row, -key[2], batch.codes.ids[rule])
-            if len(first) < self._kept or key < first[-1].key:
+            if len(first) < self._kept or key < first[-1][0]:
                 if row not in ranked_traces:
-                    ranked_traces[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
-                insort(first, ranked_traces[row], key=lambda ranked_trace: ranked_trace.key)
+                    ranked_traces[row] = (key, _telling_trace(batch, row, -key[2]))
+                insort(first, ranked_traces[row], key=itemgetter(0))
                 del first[self._kept :]
 
     def _contenders(self, batch: VerdictBatch) -> Iterator[tuple[int, int, TraceKey]]:
@@ -288,12 +276,12 @@ class TellingTraces:
             yield row["rule"], row["row"], (row["rules"], row["severity"], row["violations"], row["trace"])
 
     def selected(self) -> tuple[TellingTrace, ...]:
-        remaining = {trace.key: trace for first in self._first.values() for trace in first}
+        remaining = {key: trace for first in self._first.values() for key, trace in first}
         shown: set[str] = set()
         chosen: list[TellingTrace] = []
         while remaining and len(chosen) < self._number:
-            best = min(remaining, key=lambda key: (-len({*remaining[key].trace.rules} - shown), *key[1:]))
-            chosen.append(remaining.pop(best).trace)
+            best = min(remaining, key=lambda key: (-len({*remaining[key].rules} - shown), *key[1:]))
+            chosen.append(remaining.pop(best))
             shown.update(chosen[-1].rules)
         return tuple(chosen)
 

@@ -15,15 +15,7 @@ from typing import Any
 from guardagent._support.plugins import Plugins
 from guardagent._support.requirements import require
 from guardagent._support.sections import Quoted, ReportSection, ReportTable, html, markdown, percent
-from guardagent.batch.report import (
-    UNDATED,
-    AuditReport,
-    RuleCounts,
-    RuleRow,
-    TellingTrace,
-    Totals,
-    week_name,
-)
+from guardagent.batch.report import UNDATED, AuditReport, RuleCounts, RuleRow, TellingTrace, Totals, week_name
 from guardagent.errors import InputError
 
 
@@ -166,7 +158,9 @@ def _summary(report: AuditReport) -> Iterator[ReportSection]:
     yield ReportSection("Summary", ((_judged(report.totals),), _most_broken(report), _next_step(report)))
     for rule in _violated(report)[:TOP_RULES]:
         broken = f" is broken in {_of(rule.counts.traces, report.totals.traces)} of the conversations."
-        yield ReportSection(_name(rule), ((Quoted(rule.id), broken), *_example(rule.example)), level=3)
+        yield ReportSection(
+            _name(rule), ((Quoted(rule.id), broken), *(_example(rule.example) if rule.example else ())), level=3
+        )
     if report.against is not None:
         yield _changes(report.against, report)
 
@@ -186,14 +180,12 @@ def _most_broken(report: AuditReport) -> tuple[str, ...]:
     if not (rules := _violated(report)):
         return ("No rule is known to be broken.",)
     weeks = [week for week in report.weeks if week.rule == rules[0].id and week.week != week_name(UNDATED)][-WEEKS:]
-    parts = [part for part in (weeks[: len(weeks) // 2], weeks[len(weeks) // 2 :]) if part]
+    parts = weeks[: len(weeks) // 2], weeks[len(weeks) // 2 :]
     numbers = [(sum(week.counts.traces for week in part), sum(week.judged for week in part)) for part in parts]
-    trend = ", then ".join(
-        f"{percent(broken / judged)} from {part[0].week} to {part[-1].week}"
-        for part, (broken, judged) in zip(parts, numbers, strict=True)
-    )
-    change = f"; by week, it is {_change(*numbers)}: {trend}." if len(parts) > 1 else "."
-    return ("The rule that is broken most often is ", _name(rules[0]), change)
+    change = f"; its share by week is {_change(*numbers)}"
+    for part, (broken, judged) in zip(parts, numbers, strict=True):
+        change += f", {percent(broken / judged)} from {part[0].week} to {part[-1].week}" if part else ""
+    return ("Broken most often: ", _name(rules[0]), f"{change}.")
 
 
 def _change(before: tuple[int, int], now: tuple[int, int]) -> str:
@@ -208,30 +200,27 @@ def _change(before: tuple[int, int], now: tuple[int, int]) -> str:
 
 def _next_step(report: AuditReport) -> tuple[str, ...]:
     totals, rules = report.totals, _violated(report)
+    outcomes = f"{totals.unknown_outcomes:,} conversations depend on outcomes that their log does not have: "
     steps = (
-        (report.missing, "resume the audit, for parts of it are missing"),
-        (
-            totals.unknown_outcomes,
-            f"set 'failed_output' in the policy, or audit with '--assume ok': {totals.unknown_outcomes:,} conversations "
-            "depend on calls whose outcome their log does not have",
-        ),
-        (totals.unreadable, "repair what could not be read: the column 'error' of the results says why"),
-        (totals.undecided, "see the column 'errors' of the results for what could not be checked"),
-        (len(rules), "see why agents break the rule "),
+        (report.missing, "resume the audit, for parts of it are missing."),
+        (totals.unknown_outcomes, f"{outcomes}set 'failed_output' in the policy, or audit with '--assume ok'."),
+        (totals.unreadable, "repair what could not be read: the column 'error' of the results says why."),
+        (totals.undecided, "see the column 'errors' of the results for what could not be checked."),
+        (len(rules), "see why agents break this rule: "),
     )
-    step = next((step for number, step in steps if number), "nothing is to be done")
-    return ("Next: ", step, *((_name(rules[0]),) if step.endswith("rule ") else ()), ".")
+    step = next((step for number, step in steps if number), "nothing.")
+    return ("Next: ", step) if step[-1] == "." else ("Next: ", step, _name(rules[0]), ".")
 
 
 def _name(rule: RuleRow) -> Quoted:
-    return Quoted(rule.message or rule.id)
+    return Quoted((rule.message.strip() or rule.id).rstrip("."))
 
 
-def _example(example: TellingTrace | None) -> Iterator[tuple[str, ...]]:
-    for violation in () if example is None else example.violations:
+def _example(example: TellingTrace) -> Iterator[tuple[str, ...]]:
+    for violation in example.violations:
         place = f"events[{violation.event}] ({violation.call.partition('(')[0]}): "
         call = (Quoted(violation.call), ": ") if violation.call else ()
-        yield "For example ", _id(example), ": ", *call, Quoted(violation.message.removeprefix(place))
+        yield "For example ", _id(example.trace), ": ", *call, Quoted(violation.message.removeprefix(place))
 
 
 def _changes(earlier: AuditReport, report: AuditReport) -> ReportSection:
@@ -245,7 +234,7 @@ def _changes(earlier: AuditReport, report: AuditReport) -> ReportSection:
         if before or now or change in ("new", "gone"):
             shares = (percent(rules[name].share) if name in rules else "-" for rules in known)
             rows.append((_name(rule), Quoted(name), change, *shares))
-    notes = [("Before, in ", Quoted(earlier.results), ": ", _judged(earlier.totals))]
+    notes: list[tuple[str, ...]] = [("Before, in ", Quoted(earlier.results), ": ", _judged(earlier.totals))]
     notes += [(_warning(earlier),)] if earlier.missing else []
     (old, old_digest), (new, new_digest) = map(_policies, (earlier, report))
     if old_digest != new_digest:
@@ -381,12 +370,12 @@ def _telling_trace(telling_trace: TellingTrace) -> ReportSection:
         for violation in telling_trace.violations
     )
     return ReportSection(
-        _id(telling_trace), tuple(notes), ReportTable(("event", "rule", "call", "message"), rows, 4), level=3
+        _id(telling_trace.trace), tuple(notes), ReportTable(("event", "rule", "call", "message"), rows, 4), level=3
     )
 
 
-def _id(telling_trace: TellingTrace) -> Quoted:
-    return Quoted(telling_trace.trace if telling_trace.trace is not None else "a trace without an id")
+def _id(trace: str | None) -> Quoted:
+    return Quoted("a trace without an id" if trace is None else trace)
 
 
 def _tasks(report: AuditReport) -> ReportSection:
