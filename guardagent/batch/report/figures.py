@@ -307,9 +307,10 @@ def _telling_trace(batch: VerdictBatch, row: int, total: int, rule: str | None =
 
 def _call(violation: dict[str, Any]) -> str:
     """The call, or at the end of a trace the one that was to be followed by another."""
-    evidence = parse_json(violation["evidence"] or "{}", "the evidence of a violation")
-    match evidence.get("call") or evidence.get("obliged by"):
-        case {"tool": str(tool), "args": dict(args)}:
+    match parse_json(violation["evidence"] or "{}", "the evidence of a violation"):
+        case {"call": {"tool": str(tool), "args": dict(args)}} | {
+            "obliged by": {"tool": str(tool), "args": dict(args)}
+        }:
             return call_text(tool, args)
     return ""
 

@@ -23,7 +23,7 @@ def report(tmp_path: Path) -> AuditReport:
     week = 7 * 86_400
     rows = [
         verdict(EVIL, (EVIL, 0), ("login_first", 1), task=EVIL, success=True),
-        verdict("b", ("login_first", 1), ended=MONDAY + week, task=EVIL, success=False),
+        verdict("conv-1/2-3", ("login_first", 1), ended=MONDAY + week, task=EVIL, success=False),
     ]
     return make_report(str(results(tmp_path / "out", rows)))
 
@@ -46,7 +46,8 @@ def test_markdown_reads_from_top_to_bottom(report: AuditReport) -> None:
     text = render(report, "markdown").decode()
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
-        "## Overview", "## Rules", "## Weeks", "## Near misses", "## Time", "## Telling traces", "## Repeated tasks",
+        "## Summary", "## Overview", "## Rules", "## Weeks", "## Near misses", "## Time", "## Telling traces",
+        "## Repeated tasks",
     ]  # fmt: skip
     assert "| `login_first` | `keep login_first` | 100.0% | 2 | 2 | 0 | 2 |" in text
     assert "| 2026-W20 | `login_first` | 1 | 100.0% | 1 | 1 | 0 | 1 |" in text
@@ -101,6 +102,8 @@ def test_html_runs_and_loads_nothing(report: AuditReport) -> None:
     assert "<script" not in page
     assert page.count("<svg") == page.count("</svg>") == 3
     assert "currentColor" in page
+    assert "<span>conv-1/2-3</span>" in page  # whole words: no line ends within
+    assert "@media print" in page
     assert "<?xml" not in page
     assert "\x1b" not in page
 
