@@ -86,7 +86,7 @@ class TableRun:
         path = self.paths[0]
         return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
 
-    def recognized(self) -> TableRun:
+    def recognized(self, *, takes_logs: bool = False) -> TableRun:
         """The run with the format of a file of JSON Lines whose first lines are events, or traces of another system.
 
         Raises:
@@ -97,9 +97,9 @@ class TableRun:
         from guardagent.batch.records import form_of
 
         form = form_of(self.paths[0])
-        if form == "log":
+        if form == "log" and not takes_logs:
             raise InputError(f"{self.paths[0]}: is an audit log; expected traces: 'guardagent replay' judges logs")
-        if not form:
+        if form in ("", "log"):
             return self
         if self.out is not None and Path(self.out).suffix in (".jsonl", ".json", ".ndjson"):
             raise InputError(
