@@ -25,18 +25,22 @@ from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word
 
 _FORMATTERS = re.compile(
     r"(?:mkfs(?:\..*)?|wipefs|s?fdisk|s?gdisk|parted|blkdiscard|mkswap|hdparm|cryptsetup|[lvp]vremove|vgremove|zpool|"
-    r"badblocks|diskutil|nvme|tune2fs|mdadm|losetup|debugfs|efibootmgr|resize2fs|fsck(?:\..*)?|e2fsck|dmsetup|grub-install)"
+    r"badblocks|qemu-nbd|diskutil|nvme|tune2fs|mdadm|losetup|debugfs|efibootmgr|resize2fs|fsck(?:\..*)?|e2fsck|dmsetup|grub-install)"
 )
 _ALL = frozenset("mv ln link tee touch mkdir truncate setfacl mkfifo mknod gunzip sponge fallocate".split())
 _LAST = ("cp", "install", "rsync", "scp", "split", "ffmpeg", "convert", "magick", "ditto", "objcopy", "strip")
-# A program -> the first and the last of its operands that it writes.
+# A program, perhaps with its command -> the first and the last of its operands that it writes.
 _PLACES: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(("uniq", "xxd", "ar", "mksquashfs"), (1, 2)),
     **dict.fromkeys(("zip", "sqlite3", "virtualenv"), (0, 1)),
     **dict.fromkeys(("script", "dos2unix", "unix2dos"), (0, None)),
     **dict.fromkeys(("patch", "cpio"), (0, None)),
     "rename": (1, None),
+    **dict.fromkeys(("git init", "uv venv"), (1, 2)),
+    **dict.fromkeys((f"qemu-img {name}" for name in "create resize commit rebase snapshot amend".split()), (1, None)),
+    "qemu-img convert": (-1, None),
 }
+_VALUED = frozenset("-b -f -F -o -O --initial-branch --python".split())  # options of these commands that have a value
 _COMPRESSORS = ("gzip", "bzip2", "bunzip2", "xz", "unxz", "lzma")
 _AFTER_MODE = ("chmod", "chown", "chgrp", "chattr")
 _AFTER_OPTION = {
@@ -112,6 +116,8 @@ def _emptied(command: ShellCommand) -> tuple[Word, ...]:
             or (value_after(command, "-s", "--size")[:1] == (("0",),))
             else ()
         )
+    if command.words[:2] == (("cp",), ("/dev/null",)):
+        return command.words[2:]
     prints_nothing = command.words in ((), (("true",),), ((":",),), (("echo",),), (("cat",), ("/dev/null",)))
     has_input = command.sources or command.reads or command.text is not None
     return command.writes[:1] if prints_nothing and not has_input else ()
@@ -120,6 +126,12 @@ def _emptied(command: ShellCommand) -> tuple[Word, ...]:
 def _made(command: ShellCommand) -> Iterator[Word]:
     """The files and folders that a program makes at a place among its operands, or behind letters of options."""
     name, words = command.name or "", operands(command)
+    plain = plain_words(command)
+    if (place := f"{name} {plain[0] if plain else ''}") in _PLACES:
+        name = place
+        words = tuple(
+            word for option, word in pairwise(command.words) if word in words and not _VALUED.intersection(option)
+        )
     first, last = _PLACES.get(name, (0, 0))
     if not (name == "sqlite3" and {"-readonly", "--readonly"} & options(command)):
         yield from words[first:last]
@@ -129,13 +141,8 @@ def _made(command: ShellCommand) -> Iterator[Word]:
         yield from (
             (word[0].partition("=")[2],) for word in command.words[1:] if word and word[0].startswith("--file=")
         )
-    plain = plain_words(command)
-    if plain[:2] in (["-m", "venv"], ["-m", "virtualenv"], ["worktree", "add"]) or (
-        name == "uv" and plain[:1] == ["venv"]
-    ):
+    if plain[:2] in (["-m", "venv"], ["-m", "virtualenv"], ["worktree", "add"]):
         yield from words[2:3] if plain[0] == "worktree" else words[1:2]
-    if name == "git" and plain[:1] == ["init"]:
-        yield from words[1:2]
     if name == "make":
         yield from ((word.partition("=")[2],) for word in plain if re.match(r"(?:DESTDIR|prefix|PREFIX)=", word))
 
@@ -276,34 +283,48 @@ def _asks_for_name(words: list[str]) -> bool:
 
 # --- packages and modules from an address of the command, and settings of package managers
 
-_ADDRESS = re.compile(r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist):|\.git(?:#|@|$)")
+_ADDRESS = re.compile(
+    r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist|gh|gl):|\.git(?:#|@|$)"
+)
+_CONTAINERS = ("docker", "podman", "nerdctl", "buildah", "docker-compose", "podman-compose")
+_CONTEXT = re.compile(rf"{_ADDRESS.pattern}|^(?:oci:|github\.com/)")
+# Options whose value is text for a package or an image.
+_TEXTS = frozenset("--build-arg --label --annotation --cache-from --cache-to --set --set-string -t --tag".split())
 _INSTALLS = {  # a manager -> its commands that fetch packages; none for any
     "pip pip3 pipx uv poetry conda mamba": "install add download tool run create",
     "npm pnpm yarn bun": "install i add exec dlx x create link ci",
-    "npx bunx uvx": "",
+    "npx bunx uvx nix-shell cookiecutter cruft copier ansible-pull cpanm": "",
+    "nix ansible-galaxy luarocks": "run shell profile develop build install collection",
+    "terraform tofu pulumi": "init new",
     "cargo": "install add",
     "gem": "install sources fetch update",
     "go": "get install run",
     "composer": "require global",
-    "apt apt-get dpkg rpm dnf yum brew snap apk": "install -i add tap",
+    "apt apt-get dpkg rpm dnf yum brew snap apk zypper pacman": "install in -i -U add tap",
     "deno": "run install",
     "helm": "install upgrade repo",
     "kubectl": "apply create replace",
+    "docker podman nerdctl buildah": "build bake compose",
+    "docker-compose podman-compose": "",
 }
 _ACTIONS = {name: frozenset(actions.split()) for names, actions in _INSTALLS.items() for name in names.split()}
 _OTHER_INDEX = re.compile(
     r"(?:--(?:extra-)?index-url|--find-links|--registry|--trusted-host|--source|--git|--repo|--repository|--add"
-    r"|--(?:allow-(?:untrusted|unauthenticated|insecure-repositories)|nogpgcheck|no-gpg-checks?|force-non-repository))(?:=|$)"
+    r")(?:=|$)"
+)
+# Options and settings that switch checks of packages off.
+_UNCHECKED = re.compile(
+    r"(?:^| )(?:--(?:allow-(?:untrusted|unauthenticated|insecure\S*)|no-?(?:gpg-?checks?|signature|digest|strict-ssl)"
+    r"|gpg-auto-import-keys|force-(?:yes|all|bad-verify|non-repository)|dangerous|strict-ssl[ =](?:false|0))(?:[ =]|$)"
+    r"|(?:-P|--trust-policy)[ =]?(?:no|low)security)|--setopt[ =]\S*(?:gpg|ssl)\w*=(?:0|no|false)"
+    r"|(?:acquire|apt)::\S*(?:allow[\w-]*=(?!0|no|false)|(?:verify|check)[\w-]*=(?:0|no|false))",
+    re.IGNORECASE,
 )
 _CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
 _MANAGER_SETTINGS = {
-    "npm": ("set", "edit"),
-    "pnpm": ("set",),
-    "yarn": ("set",),
-    "pip": ("set", "edit"),
-    "pip3": ("set", "edit"),
-    "composer": ("--global",),
-    "bundle": ("--global",),
+    **dict.fromkeys(("npm", "pip", "pip3"), ("set", "edit")),
+    **dict.fromkeys(("pnpm", "yarn"), ("set",)),
+    **dict.fromkeys(("composer", "bundle"), ("--global",)),
 }
 
 
@@ -312,20 +333,14 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
     if name.startswith("python") and words[:2] in (["-m", "pip"], ["-m", "pipx"]):
         name, words = words[1], words[2:]
     actions = _ACTIONS.get(name)
-    if name in ("npx", "bunx", "uvx"):  # what follows the package is for the program
-        words = words[: next((n + 1 for n, word in enumerate(words) if not word.startswith("-")), len(words))]
+    if actions is not None and _UNCHECKED.search(" ".join(words)):
+        yield "remote_code"
     if actions is not None and (not actions or actions & set(words[:3])):
-        if (
-            any(_ADDRESS.search(word) for word in words)
-            or any(map(_OTHER_INDEX.match, words))
-            or _short_index(name, words)
-        ):
+        names = _names(command, name, words)
+        address = _CONTEXT if name in _CONTAINERS else _ADDRESS
+        if any(address.search(word) or _OTHER_INDEX.match(word) for word in names) or _short_index(name, words):
             yield "remote_code"
-        if (
-            name == "go"
-            and any("@" in word and "." in word.partition("/")[0] for word in words)
-            and words[:1] == ["run"]
-        ):
+        if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):
             yield "remote_code"
     if _installs_for_user(name, words):
         yield "outside"
@@ -333,6 +348,15 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
         yield "persistence"
     if words[:1] == ["config"] and set(_MANAGER_SETTINGS.get(name, ())) & set(words[1:]):
         yield "persistence"
+
+
+def _names(command: ShellCommand, name: str, words: list[str]) -> list[str]:
+    """The words that can name packages, contexts and indexes; not those for a program, and no texts."""
+    if name in ("npx", "bunx", "uvx"):
+        return words[: next((n + 1 for n, word in enumerate(words) if not word.startswith("-")), len(words))]
+    if name.endswith("-compose") or words[:1] == ["compose"]:
+        return [value for word in value_after(command, "-f", "--file") for value in word]
+    return [word for option, word in pairwise(["", *words]) if not {option, word.partition("=")[0]} & _TEXTS]
 
 
 def _installs_for_user(name: str, words: list[str]) -> bool:
@@ -367,9 +391,9 @@ _HARMLESS_PAIRS = [(("docker",), (name,)) for name in "logs inspect port top sta
 _ESCAPES = re.compile(
     r"^--checkpoint-action|^--to-command|^--use-compress-program|^--rsh|^-oProxyCommand|^ProxyCommand=|^LocalCommand=|^-TT$|"
     r"(?:core\.(?:sshCommand|editor|pager|hooksPath|fsmonitor)|diff\.external|credential\.helper|filter\.[\w-]+\.(?:clean|smudge|process)|diff\.[\w-]+\.(?:textconv|command)"
-    r"|merge\.[\w-]+\.driver|gpg\.(?:\w+\.)?program|sequence\.editor|init\.templateDir|include(?:If\..*)?\.path|url\..*\.insteadOf"
+    r"|http\.(?:.*\.)?sslVerify|merge\.[\w-]+\.driver|gpg\.(?:\w+\.)?program|sequence\.editor|init\.templateDir|include(?:If\..*)?\.path|url\..*\.insteadOf"
     r"|remote\.[\w-]+\.(?:receivepack|uploadpack|vcs))(?:=|$)|alias\.[\w-]+=|"
-    r"^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
+    r"^(?:-o)?(?i:(?:dpkg|apt)::\S*-invoke)|^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
 )
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
 _SHELL_SETTINGS = ("complete", "bind", "enable", "hash")
@@ -382,6 +406,7 @@ _AGENTS = ("claude", "codex", "gemini", "cursor-agent", "aider", "opencode", "cr
 _COMPILERS = {
     "go": re.compile(r"--?(?:toolexec|exec)(?:=|$)"),
     **dict.fromkeys(("gcc", "g++", "cc", "c++"), re.compile(r"-wrapper")),
+    **dict.fromkeys(("rpm", "rpmbuild"), re.compile(r"--pipe|.*%(?:\(|\{(?:lua|expand|load):)", re.DOTALL)),
     "cargo": re.compile(r"(?:--config=)?.*(?:wrapper|runner|linker)\"?\s*="),
 }
 # The consoles of frameworks: how they get code, and its language.
@@ -389,6 +414,7 @@ _CONSOLES = (
     (re.compile(r"(?:^|/)rails (?:runner|r) (?!\S+\.rb(?: |$))(?P<code>.*)", re.DOTALL), "ruby"),
     (re.compile(r"manage\.py shell\S* (?:.* )?(?:-c|--command)[ =](?P<code>.*)", re.DOTALL), "python"),
     (re.compile(r"artisan tinker .*--execute[ =](?P<code>.*)", re.DOTALL), "php"),
+    (re.compile(r"^rake (?:\S+ )*?(?:-[eEp]|--execute\S*)[ =]?(?P<code>.*)", re.DOTALL), "ruby"),
     (re.compile(r"^mix run (?:.* )?(?:-e|--eval)[ =](?P<code>.*)", re.DOTALL), "elixir"),
 )
 _READS_CODE = re.compile(r"(?:^|/| )(?:rails (?:c|console)|artisan tinker|manage\.py shell\S*|iex|flask shell)(?: |$)")
@@ -423,19 +449,7 @@ def _of_foreign_code(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 def _has_script(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
-    if name not in CODE_READERS or name in (
-        "sed",
-        "vi",
-        "vim",
-        "nvim",
-        "just",
-        "ninja",
-        "rake",
-        "ant",
-        "task",
-        "gdb",
-        "lldb",
-    ):
+    if name not in CODE_READERS or name in "sed vi vim nvim just ninja rake ant task gdb lldb java".split():
         return False
     return any(has_danger(name, word) for word in words)
 

@@ -104,6 +104,7 @@ CODE_READERS: dict[str, CodeReader] = {
     "m4": CodeReader((), takes_input=True, danger=re.compile(r"sys(?:cmd|val)|sinclude|include|debugfile|mkstemp")),
     **dict.fromkeys(("vi", "vim", "nvim"), _VIM),
     **dict.fromkeys("just ninja rake ant".split(), CodeReader(("-f", "--justfile"), takes_input=False, danger=None)),
+    "java": CodeReader(("-jar", "-cp", "-classpath"), takes_input=False, danger=None),
     "dc": CodeReader(("-f",), takes_input=True, danger=re.compile("!")),
 }  # fmt: skip
 # Programs whose output is the content of files or databases.

@@ -105,25 +105,31 @@ _WRAPPERS: dict[str, str] = {
     **dict.fromkeys(
         "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
         " do taskset chrt setarch linux32 linux64 prlimit valgrind faketime fakeroot eatmydata winpty setpriv"
-        " dbus-run-session systemd-inhibit softlimit start".split(),
+        " dbus-run-session systemd-inhibit softlimit start tini dumb-init sem perf setuidgid envdir flatpak-spawn"
+        " ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split(),
         "",
     ),
 }
 # Managers that run a program with one of their commands.
 _RUNNERS = {
-    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda pipx".split(), "run"),
-    **dict.fromkeys("bundle direnv mise pnpm yarn npm".split(), "exec dlx"),
+    **dict.fromkeys("uv poetry pipenv pdm hatch rye conda pipx pixi devbox op doppler heroku toolbox".split(), "run"),
+    **dict.fromkeys("bundle direnv mise pnpm yarn npm lxc incus aws-vault chamber".split(), "exec dlx"),
+    "distrobox": "enter",
+    "adb": "shell",
     "bun": "x",
     "cmake": "-E",
 }
 _RUNNER_VALUES = "p w python with project directory env-file extra group n name C".split()
 _RUNS = re.compile(
-    r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook)(?:=(?P<value>.+))?", re.DOTALL
+    r"--?(?:[\w-]+-)?(?:pre|preview|exec|command|cmd|run|shell|rsh|editor|pager|hook|(?<=\w-)filter)(?:=(?P<value>.+))?",
+    re.DOTALL,
 )
 _MODULE_PROGRAMS = frozenset((part,) for part in "pytest mypy pip pipx poetry twine coverage alembic flask".split())
-_SKIPPED = dict.fromkeys(
-    "timeout chroot flock gosu taskset chrt setarch faketime".split(), 1
-)  # operands before the command
+_SKIPPED = dict.fromkeys(  # operands before the command
+    "timeout chroot flock gosu taskset chrt setarch faketime perf setuidgid envdir direnv lxc incus aws-vault chamber"
+    " distrobox".split(),
+    1,
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -144,7 +150,7 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     elif name in ("docker", "podman") and command.words[1:2] == (("compose",),):
         yield from _of_compose(command)
     elif name in _RUNNERS and plain_words(command)[:1] and plain_words(command)[0] in _RUNNERS[name].split():
-        words = _without_options(command.words[2:], _RUNNER_VALUES, 1 if name == "direnv" else 0)
+        words = _without_options(command.words[2:], _RUNNER_VALUES, _SKIPPED.get(name, 0))
         yield from [replace(command, words=words)] if words else []
     elif name in ("fd", "fdfind"):
         yield from _of_fd(command)
@@ -196,7 +202,8 @@ def _without_options(words: tuple[Word, ...], valued: list[str], skipped: int) -
         if not word.startswith("-") and not _ASSIGNMENT.match(word):
             break
         at += 2 if word.lstrip("-") in valued and "=" not in word else 1
-    return words[at + skipped :]
+    rest = words[at + skipped :]
+    return rest[1:] if rest[:1] == (("--",),) else rest
 
 
 def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
@@ -242,6 +249,13 @@ def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
         yield replace(command, words=named if is_named else (*body, patterns), sources=())
 
 
+# Programs that run each of their words that has a space.
+_TAKES_SCRIPTS = frozenset(
+    "watch parallel script flock env tmux screen hyperfine nodemon concurrently sops vagrant heroku ansible salt pssh"
+    " parallel-ssh pdsh clush adb".split()
+)
+
+
 def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
     """The scripts that a command runs; None for one that is not known."""
     name, words = command.name or "", command.words[1:]
@@ -253,18 +267,7 @@ def inner_scripts(command: ShellCommand) -> Iterator[str | None]:
         yield from _of_other_user(words)
     elif name in _SCRIPTS:
         yield from _SCRIPTS[name](words)
-    elif name in (
-        "watch",
-        "parallel",
-        "script",
-        "flock",
-        "env",
-        "tmux",
-        "screen",
-        "hyperfine",
-        "nodemon",
-        "concurrently",
-    ):
+    elif name in _TAKES_SCRIPTS:
         yield from (text for word in words if (text := _only(word)) is None or " " in text)
 
 
@@ -373,6 +376,11 @@ def _of_git(words: tuple[Word, ...]) -> Iterator[str | None]:
             yield after[0][1:] if after else None
 
 
+def _of_split(words: tuple[Word, ...]) -> Iterator[str | None]:
+    texts = (value.partition("=")[2] for word in words for value in word if value.startswith("--filter="))
+    yield from (text.replace("$FILE", "FILE") for text in texts)
+
+
 def _of_windows_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`cmd /c ...`, if its words are the same in both shells."""
     rest = words[
@@ -396,6 +404,7 @@ _SCRIPTS: dict[str, Callable[[tuple[Word, ...]], Iterator[str | None]]] = {
     "git": _of_git,
     "cmd": _of_windows_shell,
     **dict.fromkeys(("mapfile", "readarray", "compgen"), _of_callback),
+    "split": _of_split,
     "tar": _of_tar,
     **dict.fromkeys(("make", "gmake"), _of_make_variables),
     **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bunx"), _of_packages),
@@ -546,7 +555,12 @@ _DECODERS = frozenset(
     "awk printf cut".split()
 )
 _SOURCE = ("source", ".")
-_INSTALLERS = frozenset("dpkg rpm apt apt-get dnf yum apk pip pip3 gem npm".split())
+# Programs that put packages, patches or images in place, from files or their input.
+_APPLIES = re.compile(
+    r"(?:dpkg|rpm|apt|apt-get|dnf|yum|apk|pip|pip3|gem|npm|patch|git (?:apply|am)|(?:docker|podman|nerdctl) "
+    r"(?:(?:buildx|image|compose) )?(?:build|load|import|-f -))(?: (?!.*--(?:check|\w*stat|summary|dry-run))|$)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -676,9 +690,11 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
         yield from _of_input(command, workspace, is_shell=True)
     if name in CODE_READERS:
         yield from _of_reader(command, files)
-    if name in _INSTALLERS:
-        written_files = (files.find(place(command, value)) for word in operands(command) for value in word)
+    if _APPLIES.match(" ".join((name, *plain_words(command)))):
+        words = (*operands(command), *command.reads)
+        written_files = (files.find(place(command, value)) for word in words for value in word)
         yield from (kind for file in written_files if file is not None for kind in file.kinds)
+        yield from {"remote_code"}.intersection(output_kinds(command.sources))
     if not is_shell and not INTERPRETERS.fullmatch(name):
         yield from _of_file(command, command.words[0], files, workspace, is_shell=True)
         return
@@ -754,9 +770,27 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
         yield "unreadable"
 
 
+# Programs -> files that they run though no argument names them.
+_BUILD_FILES = {
+    "npm pnpm yarn bun": "package.json",
+    "pip pip3 uv": "setup.py pyproject.toml requirements.txt",
+    "pytest py.test tox nox": "conftest.py tox.ini noxfile.py",
+    "cargo": "Cargo.toml build.rs",
+    "gradle gradlew mvn mvnw": "build.gradle build.gradle.kts settings.gradle pom.xml",
+    "rake bundle rails": "Rakefile Gemfile",
+    "docker docker-compose podman": "Dockerfile docker-compose.yml docker-compose.yaml compose.yml compose.yaml",
+    "cmake": "CMakeLists.txt",
+    "vagrant": "Vagrantfile",
+}
+_RUN_FILES = {name: paths.split() for names, paths in _BUILD_FILES.items() for name in names.split()}
+
+
 def _of_build_files(command: ShellCommand, files: Files) -> Iterator[str | tuple[str]]:
     """The scripts of makefiles, packages and git hooks that were written before and that a command runs."""
     name = command.name or ""
+    if paths := _RUN_FILES.get(name):
+        downloads = (path for path, file in files.written.items() if "remote_code" in file.kinds)
+        yield from ("remote_code" for path in downloads if posixpath.basename(path) in paths)
     if name in MAKES:
         yield from _of_makefiles(command, files)
     elif name in ("npm", "pnpm", "yarn", "bun"):

@@ -34,10 +34,12 @@ _CHECKS: tuple[Callable[[ShellCommand, str], Iterator[str]], ...] = (
     check_services,
     check_code,
 )
-# Variables that change the program that a name stands for.
+# Variables that change the program that a name stands for, or where packages come from.
 _LOADERS = re.compile(
     r"LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PATH|IFS|SHELLOPTS|PS4|GIT_SSH_COMMAND|"
-    r"GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS|RUSTC_(?:WORKSPACE_)?WRAPPER|GIT_SSH"
+    r"GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|VISUAL|PYTHONSTARTUP|PERL5OPT|RUBYOPT|NODE_OPTIONS|RUSTC_(?:WORKSPACE_)?WRAPPER|GIT_SSH|"
+    r"(?:PIP|UV)_\w*(?:INDEX|FIND_LINKS|TRUSTED_HOST|INSECURE)\w*|(?i:npm_config_(?:registry|strict_ssl))|GOPROXY|GOINSECURE"
+    r"|GONOSUM\w+|GIT_SSL_NO_VERIFY|NODE_TLS_REJECT_UNAUTHORIZED|PYTHONHTTPSVERIFY"
 )
 _ENVIRONMENT_NAME = re.compile(
     r"(?i)\^?\(?(?:(?!\w*(?:key|tok|sec|pas|cred|aws|auth))\w{3,}=?(?:\\?\|\^?(?!\)|$))?)+\)?=?"

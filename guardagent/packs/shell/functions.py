@@ -15,18 +15,7 @@ from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_k
 from guardagent.packs.shell.script import require_parser
 
 require_parser()
-_COMMANDS = (
-    "command",
-    "cmd",
-    "script",
-    "commands",
-    "bash_command",
-    "shell_command",
-    "command_line",
-    "argv",
-    "code",
-    "input",
-)
+_COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
 
 

@@ -21,18 +21,18 @@ MAX_MODE = 40  # characters of a mode
 _OTHER_USERS = ("sudo", "su", "doas", "pkexec", "runuser", "gosu")
 _CONTROL = frozenset(
     "shutdown reboot halt poweroff init telinit killall killall5 pkill skill snice iptables ip6tables nft ufw "
-    "swapoff modprobe insmod "
-    "rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec systemctl service "
-    "sysctl setenforce "
-    "auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser addgroup delgroup csrutil spctl "
-    "update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
-    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository".split()
+    "swapoff modprobe insmod rmmod useradd userdel usermod groupadd groupdel passwd chpasswd visudo vipw kexec "
+    "systemctl service sysctl setenforce auditctl mount umount firewall-cmd chsh chfn gpasswd adduser deluser "
+    "addgroup delgroup csrutil spctl update-alternatives update-rc.d chkconfig rc-service reg schtasks sc vssadmin "
+    "wevtutil bcdedit diskpart netsh takeown icacls wmic taskkill add-apt-repository nvram fdesetup "
+    "update-ca-certificates update-ca-trust resolvectl".split()
 )
 _READING = {
     "systemctl": tuple("status list-units list-unit-files list-timers is-active is-enabled is-failed show cat".split()),
     "service": ("--status-all",),
     **dict.fromkeys(("reg", "sc", "schtasks", "netsh"), ("query", "/query", "show")),
     "sysctl": ("-a", "-n"),
+    **dict.fromkeys(("nvram", "fdesetup", "resolvectl"), ("-p", "status", "query")),
     "mount": ("", "-l"),
     "firewall-cmd": ("--state", "--list-all"),
     "update-alternatives": ("--list", "--display", "--query"),
@@ -45,7 +45,7 @@ _ADMINISTRATION = {
     ),
     "nmcli": re.compile(r"\b(?:off|on|up|down|delete|modify|add|disconnect)\b"),
     **dict.fromkeys(("hostnamectl", "timedatectl", "localectl"), re.compile(r"set-|^hostname .")),
-    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove")),
+    **dict.fromkeys(("loginctl", "machinectl"), re.compile(r"terminate|kill|lock|poweroff|remove|linger")),
     "journalctl": re.compile(r"--(?:vacuum|rotate|flush)"),
     **dict.fromkeys(("defaults", "gsettings", "dconf"), re.compile(r"^(?:write|delete|import|rename|set|reset|load)")),
     **dict.fromkeys(
@@ -54,6 +54,20 @@ _ADMINISTRATION = {
     ),
     "brew": re.compile(r"^services (?:stop|kill)"),
     **dict.fromkeys(("supervisorctl", "pm2", "initctl"), re.compile(r"^(?:stop|shutdown|remove|delete|kill)\b")),
+    # Packages and versions of languages that other projects use, too.
+    **dict.fromkeys(
+        "gem pipx rustup pyenv rbenv nodenv goenv asdf mise nvm fnm volta sdk luarocks opam choco scoop".split(),
+        re.compile(r"^(?:(?!component|target)\S+ )?(?:uninstall\S*|remove|rm|cleanup)(?: (?!--help)|$)"),
+    ),
+    "cargo": re.compile("^uninstall "),
+    "uv": re.compile("^tool uninstall "),
+    "dotnet": re.compile("^tool uninstall .*(?:-g|--global)"),
+    **dict.fromkeys(("conda", "mamba"), re.compile(r"^(?:env )?remove .*(?:-n|--name|-p|--prefix|--all)")),
+    "go": re.compile("^clean .*-modcache"),
+    **dict.fromkeys(
+        ("emerge", "nix-env", "nix-collect-garbage"), re.compile("-[cCed]|--(?:unmerge|depclean|uninstall|delete)")
+    ),
+    **dict.fromkeys(("mkcert", "security", "tmutil"), re.compile(r"^-(?:un)?install|^(?:add-|delete|disable|remove)")),
     "ssh-add": re.compile(r"-[dD]"),
     "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
@@ -66,7 +80,8 @@ _DEVELOPMENT_SERVER = re.compile(
     r"|(?:python3?|node|ruby|php|bun run|deno run|go run|java -jar) [\w-][\w./-]*\.\w+(?: [\w.:=-]+)*"
 )
 _LEAVES_CONTAINER = re.compile(
-    r"--privileged|--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
+    r"--privileged|--security-opt[= ]\S*(?:unconfined|disable)|"
+    r"--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
     r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
 )
 
@@ -187,7 +202,7 @@ _UPLOADS = {
 
 
 _HERE = re.compile(r"(?:https?://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?(?:[/?][^@$]*)?")
-_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)")
+_SERVER = re.compile(r"-m (?:http\.server|SimpleHTTPServer)|^-S (?:0\.0\.0\.0|\[::\])|^(?:file-server|daemon)\b")
 _LOCAL = re.compile(r" (?:-b|--bind)[ =](?:localhost|127\.0\.0\.1|::1)(?: |$)")
 _OTHER_HOST = re.compile(
     r"://|^[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:[/?]|$)|^-(?:x|-proxy|-connect-to|-resolve|K|-config|L)", re.ASCII
@@ -222,7 +237,7 @@ def check_network(command: ShellCommand, _: str) -> Iterator[str]:
         yield "upload"
     if name == "openssl" and text.startswith("s_client"):
         yield "upload"
-    if name.startswith("python") and _SERVER.search(text) and not _LOCAL.search(text):
+    if name.startswith(("python", "php", "caddy", "git")) and _SERVER.search(text) and not _LOCAL.search(text):
         yield "upload"
 
 
@@ -412,13 +427,16 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
     "git": re.compile(r"^credential (?:fill|get)"),
+    **dict.fromkeys(("xclip", "xsel", "pbpaste", "wl-paste"), re.compile(r"^$|^(?!.*-i).*(?:-o\b|--output)")),
     "printenv": re.compile(r"SECRET|TOKEN|PASSW|KEY|CREDENTIAL"),
 }
 _TUNNELS = frozenset("ngrok cloudflared localtunnel lt bore frpc chisel sish zrok sshuttle wg-quick openvpn".split())
 _SCANNERS = frozenset(
     "nmap masscan zmap tcpdump tshark ettercap arp-scan hydra nikto sqlmap metasploit msfconsole john hashcat".split()
 )
-_REMOVES_PACKAGES = re.compile(r"^(?:-\S+ )*(?:remove|purge|autoremove|erase|uninstall|del|-r|--remove|-R\w*)\b")
+_REMOVES_PACKAGES = re.compile(
+    r"^(?:-\S+ )*(?:remove|rm|purge|autoremove|erase|uninstall|del|-r|-P|--remove|--purge|-R\w*)\b"
+)
 _SYSTEM_PACKAGES = frozenset("apt apt-get dpkg rpm dnf yum zypper pacman apk brew snap flatpak".split())
 
 
@@ -444,29 +462,14 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 
 # --- credentials and the history of commands
 
-_NO_READERS = (
-    "git",
-    "mkdir",
-    "du",
-    "tree",
-    "dirname",
-    "basename",
-    "rmdir",
-    "echo",
-    "printf",
-    "test",
-    "[",
-    "[[",
-    "ls",
-    "stat",
-)
+_NO_READERS = "git mkdir du tree dirname basename rmdir echo printf test [ [[ ls stat".split()
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 _KEY_STORES = {
     "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
     "secret-tool": ("lookup", "search"),
     "pass": ("show",),
-    "gpg": ("--export-secret-keys", "--export-secret-subkeys"),
+    "gpg": ("--export-secret-keys", "--export-secret-subkeys", "--delete-secret-keys"),
 }
 
 

@@ -809,7 +809,8 @@ def _parameters(root: Any, name: str) -> dict[str, Word]:
 _HARMLESS_SETTING = re.compile(
     r"(?:GIT_)?PAGER=(?:cat|less|more|)|(?:GIT_|GIT_SEQUENCE_)?EDITOR=(?:true|:|cat)"
     r"|NODE_OPTIONS=(?:\s*--(?:max-old-space-size=\d+|stack-size=\d+|(?:no|experimental|trace|enable|openssl)-[\w-]+))*"
-    r"|ENV=\w*|PATH=(?:(?:^|:|(?<==))(?:\$PATH|\$\{PATH\}|/usr/[\w./-]+|/opt/[\w./-]+|/s?bin|(?:\$PWD/|\$\(pwd\)/|\./)?"
+    r"|GOPROXY=(?:direct|off|https://proxy\.golang\.org(?:,direct)?)|PIP_INDEX_URL=https://pypi\.org/simple/?"
+    r"|GIT_SSL_NO_VERIFY=(?:0|false)?|NODE_TLS_REJECT_UNAUTHORIZED=1|ENV=\w*|PATH=(?:(?:^|:|(?<==))(?:\$PATH|\$\{PATH\}|/usr/[\w./-]+|/opt/[\w./-]+|/s?bin|(?:\$PWD/|\$\(pwd\)/|\./)?"
     r"(?:node_modules/\.bin|\.?venv/bin)|(?:~|\$HOME|\$\{HOME\})/\.?(?:cargo|local|bun|deno|nvm|volta|pyenv|rbenv|go|asdf|yarn|npm"
     r"|pnpm|dotnet|poetry|fly|foundry|rye)[\w./-]*)(?=:|$))+"
 )

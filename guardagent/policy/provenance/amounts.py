@@ -108,17 +108,12 @@ def card(text: str) -> str:
     return "".join(_DIGITS.findall(match[0])) if match else ""
 
 
-def short_keys(texts: Iterable[str]) -> list[str]:
-    """The keys of the short numbers in runs of digits, and of the negative ones, for recording."""
-    numbers = {
-        number for number in NUMBER.findall("\n".join(texts)) if len(number) < MIN_LENGTH or not number.isdecimal()
-    }
-    keys = [key for number in numbers for key in readings(number, short=True)]
-    keys = [key for key in keys if key[0] == SHORT]
-    for text in texts:
-        if text[0] == "-":
-            keys += map(opposite, readings(NUMBER.findall(text)[0], short=True))
-    return keys
+def keys_in_groups(texts: Iterable[str]) -> list[str]:
+    """The keys of the numbers in runs of digits with signs, and of the negative ones, for recording."""
+    numbers = set(NUMBER.findall("\n".join(texts)))
+    negative = [NUMBER.findall(text)[0] for text in texts if text[0] == "-"]
+    opposites = [opposite(key) for number in negative for key in readings(number, short=True)]
+    return opposites + [key for number in numbers for key in readings(number, short=True)]
 
 
 def keys_before_unit(texts: Iterable[str]) -> list[str]:

@@ -7,28 +7,34 @@ runs are winnowed (Schleimer, Wilkerson and Aiken, 2003), so that one is kept of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress
 from pathlib import Path
+from typing import TypeVar
 from zlib import crc32
 
+T = TypeVar("T")
 SIZE = 4  # words of a run
 SHORTEST = 4 * SIZE  # characters of a text with a run, at least
 GAP = 3  # words that no recorded run has, and that end one
 _MARK = "~ "  # begins the keys of runs and of their words
 ALL, WINDOW = 300, 4  # runs that are all kept; of more, one of each window
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD, _ASCII_WORD = re.compile(r"[^\W\d_]{4,}"), re.compile("[a-z]{4,}")
 _CUSTOMARY = frozenset(Path(__file__).with_name("customary_words.txt").read_text(encoding="utf-8").split())
 
 
 def runs(text: str) -> set[str]:
     """The keys of the runs of a text that is recorded, and of their words."""
     words = _words(text)
-    runs = _joined(words, range(SIZE))
-    if len(runs) > ALL:
-        numbers = [crc32(run.encode("utf-8", "replace")) for run in runs]
-        places = {min(range(at, at + WINDOW), key=numbers.__getitem__) for at in range(len(numbers) - WINDOW + 1)}
-        runs = [runs[at] for at in places]
-        words = " ".join(runs).split()
+    places = _neighbours(words, range(SIZE))
+    if len(words) - SIZE >= ALL:
+        number = {word: crc32(word.encode("utf-8", "replace")) for word in set(words)}
+        order = list(
+            map(hash, _neighbours([number[word] for word in words], range(SIZE)))
+        )  # of numbers: always the same
+        least = set(map(min, _neighbours(order, range(WINDOW))))
+        places = compress(places, map(least.__contains__, order))
+    runs = {_MARK + " ".join(run) for run in places}
     return {*runs, *(_MARK + word for word in words)} if runs else set()
 
 
@@ -49,14 +55,16 @@ def sought_runs(text: str, is_known: Callable[[str], bool]) -> Iterator[str]:
         gap = 0 if word in known else gap + 1
         if not gap or gap == GAP:
             kept.append("" if gap else word)
-    yield from _joined(kept, range(SIZE))
-    for left_out in range(1, SIZE):
-        yield from _joined(kept, [at for at in range(SIZE + 1) if at != left_out])
+    for left_out in range(1, SIZE + 1):
+        places = [at for at in range(SIZE + 1) if at != left_out]
+        yield from (_MARK + " ".join(run) for run in _neighbours(kept, places))
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.lower()) if word not in _CUSTOMARY]
+    pattern = _ASCII_WORD if text.isascii() else _WORD
+    return [word for word in pattern.findall(text.lower()) if word not in _CUSTOMARY]
 
 
-def _joined(words: list[str], places: range | list[int]) -> list[str]:
-    return [_MARK + " ".join(run) for run in zip(*(words[at:] for at in places), strict=False)]
+def _neighbours(items: list[T], distances: Sequence[int]) -> Iterable[tuple[T, ...]]:
+    """For each place in a list, the items at these distances from it."""
+    return zip(*(items[distance:] for distance in distances), strict=False)

@@ -13,7 +13,10 @@ _ENTITY = re.compile("&(?:#[0-9A-Za-z]{1,8}|[A-Za-z]{2,31});")
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})")
 _SPELLED = re.compile(r" {0,2}[\[({] {0,2}(at|dot|[@.]) {0,2}[\])}] {0,2}", re.IGNORECASE)
 _SPELLED_SIGN = re.compile(r"[\[({] {0,2}(?:[aA][tT]|[dD][oO][tT]|[@.]) {0,2}[\])}]")
-_SPACED_SIGN = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
+_SPACED = re.compile(r"(?<=[^\s,;:]) {1,2}@ {0,2}(?=[\w-]{1,63}\.\w)|@ {1,2}(?=[\w-]{1,63}\.\w)")
+_SPACED_SIGN = re.compile(
+    r"@(?: {1,2}|(?<=[^\s,;:] @)|(?<=[^\s,;:]  @))(?=[\w-]{1,63}\.\w)"
+)  # quick: begins with a sign
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
@@ -21,7 +24,7 @@ _INVISIBLE = re.compile(
 _OF_TAGS = {code: chr(code - 0xE0000) for code in range(0xE0020, 0xE007F)}
 _FOREIGN_DIGIT = re.compile(r"(?![0-9])\d")
 _IDEOGRAPHIC_DOT = re.compile("(?<=[a-z0-9])\u3002(?=[a-z0-9])", re.IGNORECASE)
-_TAGS = re.compile("[\U000e0020-\U000e007e]+")
+_TAGS, _TAG_BYTES = re.compile("[\U000e0020-\U000e007e]+"), b"\xf3\xa0"  # all begin with them
 _PUNYCODE = re.compile(r"(?<![\w-])xn--([a-z0-9-]{1,59})", re.IGNORECASE)
 
 
@@ -59,7 +62,7 @@ def appearance(text: str) -> str:
 
 def with_hidden(text: str) -> str:
     """The text, and what its tag characters say: within the text, and alone. A reader sees none of them."""
-    if text.isascii() or not _TAGS.search(text):
+    if text.isascii() or _TAG_BYTES not in text.encode("utf-8", "replace") or not _TAGS.search(text):
         return text
     spelled = [run.translate(_OF_TAGS) for run in _TAGS.findall(text)]
     return "\x00".join((text, text.translate(_OF_TAGS), " ".join(spelled), "".join(spelled)))
@@ -72,10 +75,10 @@ def _decoded(text: str) -> str:
         text = html.unescape(text)
     if "\\" in text:
         text = _ESCAPE.sub(_character, text)
-    if "--" in text:
+    if "n--" in text or "N--" in text:
         text = _PUNYCODE.sub(_of_punycode, text)
-    if "@" in text and (" @" in text or "@ " in text):
-        text = _SPACED_SIGN.sub("@", text)
+    if "@" in text and _SPACED_SIGN.search(text):
+        text = _SPACED.sub("@", text)
     if ("[" in text or "(" in text or "{" in text) and _SPELLED_SIGN.search(text):
         text = _SPELLED.sub(lambda word: "@" if word[1].lower() in ("at", "@") else ".", text)
     return text

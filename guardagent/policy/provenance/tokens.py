@@ -28,8 +28,8 @@ from guardagent.policy.provenance.amounts import (
     card,
     joined,
     keys_before_unit,
+    keys_in_groups,
     readings,
-    short_keys,
 )
 from guardagent.policy.provenance.hosts import LONGEST, before_sentence, is_host, parted, sentences_apart
 from guardagent.policy.provenance.spelling import normalized, with_hidden
@@ -45,8 +45,9 @@ _DOUBT = "? "  # begins the key of what may be a host or an address
 _IBAN = 15  # characters, at least
 _MAIL_AT, _TAIL_AT = 1, 2  # the groups of the expression
 _MIXED_LENGTH, _MIXED = 8, 3  # characters of a mixed word; changes between letters and digits in one that identifies
-_PARTS = str.maketrans(dict.fromkeys('=&?#;|<>"\n', "\x00"))
-_PATH_PARTS = str.maketrans(dict.fromkeys('/\\:=&?#;|<>"\n', "\x00"))
+_PARTS = dict.fromkeys(map(ord, '&?#;|<>"\n'), "\x00")
+_PATH_PARTS = _PARTS | dict.fromkeys(map(ord, "/\\:"), "\x00")
+_HIDES_VALUE = re.compile(r"[@/\\+?~%&#]|.{17}")  # in a word whose value the scan of the text may not see
 _LONG_WORD = 16  # characters of a word that may be base64
 
 _EXPRESSION = r"""
@@ -67,8 +68,7 @@ _EXPRESSION = r"""
 """
 _ASCII, _ANY = re.compile(_EXPRESSION, re.VERBOSE | re.ASCII), re.compile(_EXPRESSION, re.VERBOSE)
 _MAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}+@(?:[\w-]{1,63}+\.)*[\w-]{1,63}+")
-_NO_WORD = r"\s:=\"'<>(),;|\[\]{}\x00"
-_MIXED_WORD = re.compile(rf"(?<![^{_NO_WORD}])[^{_NO_WORD}/\\@]{{8,}}+(?![/\\@])")
+_WORDS_APART = dict.fromkeys(map(ord, "\x00:=\"'<>(),;|[]{}"), " ") | dict.fromkeys(map(ord, "/\\@"), "\x00")
 _MIXED_PART = re.compile("(?<![a-z0-9])(?=[0-9]{0,40}[a-z])(?=[a-z]{0,40}[0-9])[a-z0-9]{4,}+")
 _SIGNS_WITHIN = re.compile("[a-z0-9][#$^*!~]+[a-z0-9]")
 _CHANGE = re.compile("[a-z](?=[0-9])|[0-9](?=[a-z])")
@@ -158,9 +158,7 @@ class Scanner:
         for plain in texts:
             keys += filter(None, [key_of(plain.lower())])
             tokens += self._tokens_in(plain)
-        inner = {
-            spelling for plain in texts for value in _values_in(plain, paths=True) for spelling in self._spelled(value)
-        }
+        inner = {key for plain in texts for pair in _values_in(plain, paths=True) for key in self._spelled(*pair)}
         is_listed = any(token.identifies or token.is_name for token in tokens)
         if inner and is_listed and ("://" in visible or "&" in visible or " " in visible.strip()):
             tokens += (SourceToken((spelling,), identifies=False) for spelling in sorted(inner))
@@ -183,33 +181,36 @@ class Scanner:
             )
         yield from (SourceToken((id_,)) for id_ in self._ids_in(plain))
 
-    def _spelled(self, values: str) -> Iterator[str]:
+    def _spelled(self, values: set[str], words: str) -> Iterator[str]:
         """The keys of values and of the tokens in them."""
-        yield from filter(None, map(key_of, values.lower().split("\x00")))
-        for plain in _texts_in(values.replace("\x00", "\n")):
+        yield from filter(None, (key_of(value.rstrip("=").lower()) for value in values))
+        for plain in _texts_in(words.replace("\x00", "\n")):
             yield from (spelling for token in self._tokens_in(plain) for spelling in token.spellings())
 
     def recorded(self, texts: Iterable[str]) -> set[str]:
         """The keys of many strings: their own, and those of their tokens."""
         keys: set[str] = set()
+        scanned: list[str] = []
         written = with_hidden("\x00".join(texts))
         text = normalized(written)
         if text != written and "://" in written:
-            keys.update(_written_hosts(_URL.findall(written)))
-        whole_texts = list(_texts_in(text))
-        values = [value for plain in whole_texts for value in _values_in(plain)]
-        for plain in chain(whole_texts, *map(_texts_in, values)):
-            whole = map(str.strip, _squeezed(plain).lower().split("\x00"))
-            keys.update(
-                [word if len(word) <= SHORT_KEY else _hashed(word) for word in whole if len(word) >= MIN_LENGTH]
-            )
+            keys.update(_written_hosts(_URL.findall("\n".join(word for word in written.split() if "://" in word))))
+        plain_texts = list(_texts_in(text))
+        for values, words in [pair for plain in plain_texts for pair in _values_in(plain)]:
+            keys.update(_whole_keys("\x00".join(value for value in values if value[-1] != "=")))
+            scanned.append(words)
+            plain_texts += list(_texts_in(words))[1:]
+        for plain in plain_texts:
+            keys.update(_whole_keys(plain))
+        for plain in plain_texts + scanned:
             condensed = _condensed(sentences_apart(plain).lower())
-            matches = _scanned(condensed)
-            for kind, column in zip(KINDS, zip(*matches, strict=True), strict=False):
+            columns = list(zip(*_scanned(condensed), strict=True))
+            for kind, column in zip(KINDS, columns, strict=False):
                 matched_texts = set(column)
                 matched_texts.discard("")
                 keys.update(kind.keys(matched_texts))
-            keys.update(match[_MAIL_AT] + match[_TAIL_AT] for match in matches if match[_TAIL_AT])
+            if columns and any(columns[_TAIL_AT]):
+                keys.update(mail + tail for mail, tail in zip(*columns[_MAIL_AT : _TAIL_AT + 1], strict=True) if tail)
             keys.update(map(_hashed, _mixed_words(condensed)))
             keys.update(self._ids_in(plain))
         keys.discard("")
@@ -230,7 +231,7 @@ class Scanner:
 
 def words_of(text: str) -> str:
     """The words of a text, with one space around each."""
-    return f" {' '.join(word.strip(_AROUND) for word in normalized(text).lower().split())} "
+    return f" {' '.join([word.strip(_AROUND) for word in normalized(text).lower().split()])} "
 
 
 def short_names(text: str) -> set[str]:
@@ -255,14 +256,13 @@ def _hashed(text: str) -> str:
 
 def _squeezed(text: str) -> str:
     """The text with one space between words."""
-    if not text.isascii():
-        return " ".join(text.split())
-    for sign in _WHITESPACE:
-        if sign in text:
-            text = text.replace(sign, " ")
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text
+    if text.isascii():
+        for sign in _WHITESPACE:
+            if sign in text:
+                text = text.replace(sign, " ")
+        if "  " not in text:
+            return text
+    return " ".join(text.split())
 
 
 def _is_plain(text: str) -> bool:
@@ -282,8 +282,8 @@ def readings_of(text: str, visible: str) -> list[str]:
     return [plain.replace("\x00", _STRANGE) for plain in spelled]
 
 
-def _values_in(text: str, *, paths: bool = False) -> Iterator[str]:
-    """The values of queries and of `name=value`, joined by null characters; the sign + is read as a space, too.
+def _values_in(text: str, *, paths: bool = False) -> Iterator[tuple[set[str], str]]:
+    """The values of queries and of `name=value`, with the names, and those of words; the sign + is a space, too.
 
     Args:
         text: the text.
@@ -292,16 +292,37 @@ def _values_in(text: str, *, paths: bool = False) -> Iterator[str]:
     for parts, is_there in ((_PARTS, "=" in text), (_PATH_PARTS, paths and "/" in text and "." in text)):
         if is_there:
             sign = "=" if parts is _PARTS else "/"
-            lines = [line for line in text.replace("\x00", "\n").split("\n") if sign in line]
-            words = [word for line in lines for word in line.split() if sign in word]
-            values = "\n".join(lines if lines != words else ()) + "\n" + "\n".join(words)
-            values = values.translate(parts)
-            yield values if "+" not in values else f"{values}\x00{values.replace('+', ' ')}"
+            lines = "\n".join(line for line in text.replace("\x00", "\n").split("\n") if sign in line)
+            words = [word for word in dict.fromkeys(lines.split()) if sign in word]
+            values = _parted("\n".join([lines, *words]).replace("=", "=\n"), parts)  # a name keeps its sign
+            hidden = _parted("\n".join(filter(_HIDES_VALUE.search, words)).replace("=", "\n"), parts)
+            yield set(map(str.strip, values.split("\x00"))) - {""}, hidden
+
+
+def _parted(text: str, parts: dict[int, str]) -> str:
+    text = _translated(text, parts)
+    return text if "+" not in text else f"{text}\x00{text.replace('+', ' ')}"
+
+
+def _translated(text: str, signs: dict[int, str]) -> str:
+    """As `str.translate`, but not slow for other text than ASCII."""
+    if text.isascii():
+        return text.translate(signs)
+    for code, other in signs.items():
+        text = text.replace(chr(code), other)
+    return text
+
+
+def _whole_keys(text: str) -> list[str]:
+    """The keys of strings that are joined by null characters."""
+    strings = map(str.strip, _squeezed(text).lower().split("\x00"))
+    return [string if len(string) <= SHORT_KEY else _hashed(string) for string in strings if len(string) >= MIN_LENGTH]
 
 
 def _mixed_words(condensed: str) -> set[str]:
     """The words of letters and digits, such as keys, hashes and passwords."""
-    words = {word.strip(_TRAILING + "{") for word in _MIXED_WORD.findall(condensed)}
+    parts = _translated(condensed, _WORDS_APART).split() if len(condensed) >= _MIXED_LENGTH else ()
+    words = {word.strip(_TRAILING) for word in parts if len(word) >= _MIXED_LENGTH and "\x00" not in word}
     return {word for word in words if len(word) >= _MIXED_LENGTH and _is_mixed(word)}
 
 
@@ -360,8 +381,8 @@ def _texts_in(text: str, depth: int = DEPTH) -> Iterator[str]:
     yield text
     if not depth or _LONG_RUN not in text.encode("utf-8", "replace").translate(_RUNS):
         return
-    long = {word for word in text.split() if len(word) >= _LONG_WORD}
-    mixed = [word for word in long if not (word.islower() or word.isupper())]  # as base64 nearly always is
+    long = [word for word in text.split() if len(word) >= _LONG_WORD]
+    mixed = {word for word in long if not (word.islower() or word.isupper())}  # as base64 nearly always is
     for word in set(_BASE64.findall("\n".join(mixed))) if mixed else ():
         if word.islower() or word.isupper() or word.isdecimal():
             continue
@@ -415,13 +436,14 @@ def _doubtful(text: str) -> tuple[str, ...]:
 
 
 def _doubts(texts: Iterable[str]) -> list[str]:
-    return [_DOUBT + shorter for shorter in map(before_sentence, texts) if shorter]
+    return [_DOUBT + shorter for text in texts if text.count(".") > 1 and (shorter := before_sentence(text))]
 
 
 def _url_keys(texts: set[str]) -> Iterable[str]:
-    apart = {part for text in texts if _BETWEEN_LINKS.search(text) for part in parted(text)}
+    whole = "\n".join(texts)
+    apart = {part for text in texts for part in parted(text)} if _BETWEEN_LINKS.search(whole) else set()
     urls = {text for text in apart if "://" in text} | texts
-    hosts = [_host_key(host) for host in _hosts("\n".join(urls))]
+    hosts = [_host_key(host) for host in _hosts("\n".join(urls) if apart else whole)]
     return chain(
         map(_url_key, urls), hosts, _doubts(hosts), _keys_inside(urls), _name_keys(apart - urls) if apart else ()
     )
@@ -475,16 +497,15 @@ def _iban(text: str) -> Iterator[SourceToken]:
 
 def _iban_keys(texts: set[str]) -> Iterable[str]:
     compact = [text for text in texts if len(text) >= _IBAN and text.isalnum()]
-    tokens = [token for text in texts.difference(compact) for token in _iban(text)]
-    accounts = [
-        key for iban in (*compact, *(iban for token in tokens for iban in token.readings)) for key in _account(iban)
-    ]
-    return chain(compact, accounts, (key for token in tokens for key in token.spellings()))
+    accounts = [account.lstrip("0") for text in compact if (account := text[4:]).isdecimal()]
+    others = texts.difference(compact) if len(compact) < len(texts) else ()
+    tokens = [token for text in others for token in _iban(text)]
+    return chain(compact, accounts, (key for token in tokens for key in (*token.spellings(), *token.within)))
 
 
 def _account(iban: str) -> tuple[str, ...]:
     """The number of the account in an IBAN, without its country."""
-    return (iban[4:].lstrip("0"),) if iban[4:].isdecimal() and iban[:1].isalpha() else ()
+    return (iban[4:].lstrip("0"),) if iban[4:].isdecimal() else ()
 
 
 def _path(text: str) -> Iterator[SourceToken]:
@@ -558,7 +579,9 @@ def _run(text: str) -> Iterator[SourceToken]:
 
 def _run_keys(texts: set[str]) -> Iterable[str]:
     groups = [text for text in texts if not text.isdecimal()]
-    return chain(_number_keys(texts), short_keys(texts), map(joined, groups), map(card, groups))
+    digits = [text.lstrip("0") for text in texts if text.isdecimal()]
+    keys = [number if len(number) >= MIN_LENGTH else f"{SHORT}{number or 0}" for number in digits]
+    return chain(keys, keys_in_groups(groups), map(joined, groups), map(card, groups))
 
 
 def _numbers(text: str) -> Iterator[SourceToken]:

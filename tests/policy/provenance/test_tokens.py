@@ -95,6 +95,8 @@ VALUES = [
     "?q=hello+{}",
     "#u={}",
     "?to={}#end",
+    "m={} status=ok",
+    "at=10:30 a.b={};",
 ]
 
 
@@ -108,6 +110,16 @@ def test_values_are_read_alone(around: str, value: str) -> None:
     assert SCANNER.recorded([text]) & {*known.keys, *(key for token in known.tokens for key in token.readings)}
     inner = {key for token in SCANNER.read(text).tokens for key in (*token.readings, *token.within)}
     assert inner & SCANNER.recorded([value])
+
+
+@pytest.mark.parametrize(
+    "text", ["name=Ann Secret", "id=7 name=Ann Secret", "name=Ann+Secret&id=7", "<b id=7>Ann Secret</b>"]
+)
+def test_values_of_several_words_are_recorded(text: str) -> None:
+    """Their names are not: many texts have the same."""
+    recorded = SCANNER.recorded([text])
+    assert "ann secret" in recorded
+    assert "name" not in recorded
 
 
 @pytest.mark.parametrize(
