@@ -3,8 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Frameworks whose extractors and adapters are tested in environments of their own: not all can be installed together.
-FRAMEWORKS ?= langgraph openai-agents mcp autogen crewai adk pydantic-graph llama-index smolagents ag2 agent-framework \
-  claude-agent-sdk litellm pydantic-ai strands
+FRAMEWORKS ?= $(subst _,-,$(filter-out python,$(notdir $(patsubst %/,%,$(wildcard guardagent/frameworks/[a-z]*/)))))
 
 # `make test PART=policy` runs one room, PART="policy log" two.
 PARTS := $(sort $(foreach file,$(wildcard tests/*/test_*.py tests/*/*/test_*.py),$(word 2,$(subst /, ,$(file)))))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from guardagent._support.plugins import Plugins
 from guardagent.enforcement.ledger import LEDGERS, Ledger
 from guardagent.session.counters import STORES, CounterStore
 
@@ -21,6 +22,11 @@ POSTGRES = os.environ.get("GUARDAGENT_TEST_POSTGRES", "postgresql://postgres@127
 REDIS = os.environ.get("GUARDAGENT_TEST_REDIS", "redis://127.0.0.1:6379/0?durability=unchecked")
 SERVERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("postgresql", "redis")]
 SHARED = ["sqlite", *SERVERS]
+
+
+def kinds(stores: Plugins) -> list[Any]:
+    """Returns each shipped kind of store, for the tests of all; those on a server are slow."""
+    return [*(kind for kind in stores.shipped() if kind not in ("postgresql", "redis", "rediss")), *SERVERS]
 
 
 @contextlib.contextmanager
@@ -37,7 +43,7 @@ def store_address(kind: str, folder: Path) -> Iterator[str]:
             for key in client.scan_iter(match=f"{name}:*", count=1000):
                 client.delete(key)
     else:
-        yield {"memory": f"memory:{name}", "sqlite": f"sqlite:{folder / name}.db"}[kind]
+        yield f"{kind}:{folder / name}.db"
 
 
 def new_ledger(address: str) -> Ledger:

@@ -260,6 +260,11 @@ def shipped_pack(name: str) -> Path:
     return _PACKAGE / "packs" / name
 
 
+def is_in_pack(path: Path) -> bool:
+    """Whether a file is one of a shipped pack."""
+    return _PACKAGE / "packs" in path.parents
+
+
 _BYTES = 8
 _READY = 128
 

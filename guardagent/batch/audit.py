@@ -14,6 +14,7 @@ import heapq
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -230,7 +231,7 @@ def judge_traces(
     ]
 
 
-UNKNOWN_OUTCOME = "the outcome of "
+UNKNOWN_OUTCOME = "the outcome of "  # begins what is said of a call whose log does not say how it ended
 
 
 def audit_trace(policies: Policies, trace: Trace, assumptions: Assumptions = NO_ASSUMPTIONS) -> Verdict:
@@ -238,20 +239,40 @@ def audit_trace(policies: Policies, trace: Trace, assumptions: Assumptions = NO_
 
     It does if the trace keeps the rule when each call with an unknown outcome succeeded, or when each failed.
     """
-    trace = assumptions.applied(trace)
-    approved = assumptions.approved.get(str(trace.id), frozenset())
-    verdict = judge_trace(policies, trace, approved)
-    unknown = {step.event.tool for step in trace.steps if step.event.tool and step.event.status == "unknown"}
-    if not unknown or not verdict.violations or policies.current.requests:
-        return verdict
+
+    def judged(rules: Policies, traces: Sequence[Trace]) -> list[Verdict]:
+        return [judge_trace(rules, trace, assumptions.approved.get(str(trace.id), ())) for trace in traces]
+
+    return _decided(policies, [assumptions.applied(trace)], judged)[0]
+
+
+def _decided(
+    policies: Policies, traces: Sequence[Trace], judge: Callable[[Policies, Sequence[Trace]], Sequence[Verdict]]
+) -> list[Verdict]:
+    """Judges traces that count together, with an error in place of each violation that depends on an outcome."""
+    verdicts = list(judge(policies, traces))
+    steps = (step.event for trace in traces for step in trace.steps)
+    unknown = {event.tool for event in steps if event.tool and event.status == "unknown"}
+    if not unknown or not any(verdict.violations for verdict in verdicts):
+        return verdicts
+    offline = _without_models(policies.current)
     outcomes: tuple[Status, ...] = ("ok", "failed")
-    readings = (judge_trace(policies, _with_outcomes(trace, outcome), approved) for outcome in outcomes)
-    unsure = set(verdict.rules).difference(set(verdict.rules).intersection(*(reading.rules for reading in readings)))
-    if not unsure:
-        return verdict
-    judged = {violation.evidence["event"] for violation in verdict.violations if violation.policy in unsure} - {None}
-    earlier = unknown.difference(trace.steps[event].event.tool for event in judged)
-    return _undecided(policies.current, verdict, unsure, earlier or unknown)
+    readings = [judge(offline, [_with_outcomes(trace, outcome) for trace in traces]) for outcome in outcomes]
+    for at, verdict in enumerate(verdicts):
+        certain = set(verdict.rules).intersection(*(reading[at].rules for reading in readings))
+        if unsure := set(verdict.rules).intersection(offline.ids) - certain:
+            verdicts[at] = _undecided(policies.current, traces[at], verdict, unsure, unknown)
+    return verdicts
+
+
+def _without_models(policies: Policies) -> Policies:
+    """The policy without the requests that ask a model: another answer costs, and may differ."""
+    if not policies.asks_models:
+        return policies
+    offline = copy(policies)
+    offline.versions = None  # it is its own current version
+    offline.requests = tuple(request for request in policies.requests if not getattr(request[1], "asks_model", False))
+    return offline
 
 
 def _with_outcomes(trace: Trace, status: Status) -> Trace:
@@ -263,9 +284,12 @@ def _with_outcomes(trace: Trace, status: Status) -> Trace:
     return replace(trace, steps=tuple(steps))
 
 
-def _undecided(policies: Policies, verdict: Verdict, unsure: set[str], unknown: set[str]) -> Verdict:
+def _undecided(policies: Policies, trace: Trace, verdict: Verdict, unsure: set[str], unknown: set[str]) -> Verdict:
     """The verdict without the violations of rules that depend on unknown outcomes, and with an error in their place."""
-    tools = {tool for rule in policies.rules if rule.id in unsure for tool in rule.mentioned_tools & unknown} or unknown
+    judged = {violation.evidence["event"] for violation in verdict.violations if violation.policy in unsure} - {None}
+    earlier = unknown.difference(trace.steps[event].event.tool for event in judged)
+    mentioned = [rule.mentioned_tools for rule in policies.rules if rule.id in unsure]
+    tools = {tool for names in mentioned for tool in names & earlier or names & unknown} or unknown
     error = f"{UNKNOWN_OUTCOME}{', '.join(map(repr, sorted(tools)[:3]))} is unknown; set 'failed_output' in the policy"
     error += " or '--assume ok'"
     dropped = {violation.message for violation in verdict.violations if violation.policy in unsure}
@@ -473,13 +497,17 @@ _ADVICE = {
 def judge_together(
     policies: Policies, traces: Sequence[Trace], assumptions: Assumptions = NO_ASSUMPTIONS
 ) -> list[Verdict]:
-    """Judges traces whose events have times, in the order of these times; returns their verdicts."""
+    """Judges traces whose events have times, in the order of these times; returns their verdicts, as `audit_trace`."""
+    judge = partial(_judge_together, approved=assumptions.approved)
+    return _decided(policies, [assumptions.applied(trace) for trace in traces], judge)
+
+
+def _judge_together(
+    policies: Policies, traces: Sequence[Trace], approved: Mapping[str, Collection[int | None]]
+) -> list[Verdict]:
     store, now = new_counters(policies), [0.0]
     verdicts: list[Verdict | None] = [None] * len(traces)
-    replays = [
-        _TraceReplay(policies, assumptions.applied(trace), store, now, assumptions.approved.get(str(trace.id), ()))
-        for trace in traces
-    ]
+    replays = [_TraceReplay(policies, trace, store, now, approved.get(str(trace.id), ())) for trace in traces]
     waiting = [(replay.next_time, at) for at, replay in enumerate(replays)]
     heapq.heapify(waiting)
     while waiting:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent.batch.audit import judge_trace
+from guardagent.batch.audit import UNKNOWN_OUTCOME, judge_trace
 from guardagent.batch.json_object import JsonObject, KeyType
 from guardagent.batch.records import Case, Trace, read_case, read_trace
 from guardagent.errors import ContentError, name_hint
@@ -48,9 +48,24 @@ def session_of(policies: Policies, case: Case) -> Session:
 
 
 def judge_case(policies: Policies, case: Case) -> Verdict:
-    """Judges the proposed call alone: violations in the history are not reported again."""
-    session = session_of(policies, case)
-    return session.check(case.proposed.tool, case.proposed.args, reserve=False)
+    """Judges the proposed call alone: violations in the history are not reported again.
+
+    A violation that depends on the unknown outcome of an earlier call has a reason more, which says so.
+    """
+    verdict = _check(policies, case)
+    unknown = sorted({event.tool for event in case.history if event.tool and event.status == "unknown"})
+    if not unknown or not verdict.violations:
+        return verdict
+    history = tuple(replace(event, status="ok") if event.status == "unknown" else event for event in case.history)
+    if not set(verdict.rules).difference(_check(policies, replace(case, history=history)).rules):
+        return verdict
+    hint = f"{UNKNOWN_OUTCOME}{', '.join(map(repr, unknown))} is unknown; if it succeeded, give the call "
+    hint += "'\"failed\": false', or the policy 'failed_output'"
+    return verdict.changed(reasons=(*verdict.reasons, hint))
+
+
+def _check(policies: Policies, case: Case) -> Verdict:
+    return session_of(policies, case).check(case.proposed.tool, case.proposed.args, reserve=False)
 
 
 def read_expectation(text: str, path: Path | str, line: int, failed_output: Any = None) -> Case:

@@ -14,6 +14,7 @@ import itertools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -355,18 +356,37 @@ def _form(line: InputLine) -> str:
 
 @contextlib.contextmanager
 def open_bytes(path: Path | str) -> Iterator[BufferedReader]:
-    """Opens a file for reading, or standard input for `-`.
+    """Opens a file for reading, decompressed (.gz, .bz2, .xz), or standard input for `-`.
 
     Raises:
-        InputError: the file is missing, is a folder, or cannot be read.
+        InputError: the file is missing, is a folder, or cannot be read; or it is not compressed as its name says.
     """
     if str(path) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed; expected JSON Lines")
         yield sys.stdin.buffer  # type: ignore[misc]
         return
-    with _open(Path(path)) as file:
+    with _open(Path(path)) as file, _decompressed(Path(path), file) as decompressed:
+        yield decompressed
+
+
+@contextlib.contextmanager
+def _decompressed(path: Path, file: BufferedReader) -> Iterator[BufferedReader]:
+    module = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}.get(path.suffix)
+    if path.suffix == ".zst":
+        raise InputError(f"{path}: is compressed; expected '--format', or its lines on standard input ('zstdcat')")
+    if module is None:
         yield file
+        return
+    import lzma
+    import zlib
+
+    try:
+        yield import_module(module).open(file)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of another file
+            raise
+        raise InputError(f"{path}: cannot be decompressed: {error}; expected the unchanged file") from None
 
 
 def _open(path: Path) -> BufferedReader:

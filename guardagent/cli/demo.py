@@ -64,7 +64,8 @@ _AGENTS = {
 _NEXT = """\
 next  guardagent init my-guard      a project with a rule, an agent and runs to try
       guardagent guard --agent ehragent --input INPUT.txt --output-log LOG.txt --show-code
-      docs/README.md                every page, by what you want to do"""
+      guardagent try POLICY         judges calls as you type them
+      guardagent --help             every command"""
 
 
 def demo() -> None:

@@ -219,6 +219,8 @@ def audit_tables(
         _print_rows(folder, as_json=as_json, stored=tables.out is not None)
     if not summary.traces:
         raise InputError(f"{', '.join(tables.paths)}: no traces; expected rows with a 'trace'")
+    if summary.traces == summary.unreadable and tables.options.file_format is not None:
+        note(f"nothing was read with '--format {tables.options.file_format}'; without it, the first lines decide")
     _summarize(summary, bundle.policies().ids, tables.out)
     return summary.status
 
@@ -229,14 +231,14 @@ def _print_rows(folder: AuditFolder, *, as_json: bool, stored: bool) -> None:
     from guardagent.cli.render import show_result
 
     console = screen()
-    columns = ["trace", "error", "source"] if stored and not as_json else None
+    columns = ["trace", "error", "source", "errors", "rules"] if stored and not as_json else None
     with unreadable_lines(as_json=as_json) as unreadable, _unknown_outcomes("traces") as unknown:
         for row in folder.rows(columns):
             if row["error"] is not None:
                 unreadable(error_of(row))
             elif as_json:
                 print_json(_plain(row))
-            elif not stored and not unknown.add(row["errors"], row["rules"]) and row["decision"] != "allow":
+            elif not unknown.add(row["errors"], row["rules"]) and not stored and row["decision"] != "allow":
                 text = json.dumps({**row, "id": row["trace"], "risk": None, "checked_by": "policy"})
                 show_result(Result(0, row=text, label=row["label"], rules=tuple(row["rules"])), console)
 
@@ -580,8 +582,8 @@ def lint(
     result = lint_report(policies)
     for finding in result.findings:
         print_json(asdict(finding)) if as_json else print_line(_finding_text(finding))
-    for undecided in result.undecided:
-        note(f"note: {undecided}")
+    for text in (*result.undecided, *result.notes):
+        note(f"note: {text}")
     if not result.findings and not result.undecided:
         note(f"{policies}: no findings in {result.rules} rule{'' if result.rules == 1 else 's'}")
     raise typer.Exit(1 if result.findings else 3 if result.undecided else 0)

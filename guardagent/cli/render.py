@@ -208,7 +208,7 @@ def _rule_table(metrics: VerdictMetrics) -> list[str]:
         rows = [[rule, _violated(metrics, rule), *_hit_cells(hits)] for rule, hits in metrics.rules.items()]
     else:
         head = ["rule", "violated"]
-        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated]
+        rows = [[rule, _violated(metrics, rule)] for rule in metrics.violated] if metrics.judged else []
     table = [head, *rows] if rows else []
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(_aligned(cells, widths)).rstrip() for cells in table]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from guardagent._support.plugins import Plugins
 from guardagent.cli.options import Json, OptionalPolicyFiles, note
 from guardagent.errors import InputError, UnknownNameError
+from guardagent.workflow import drawing, reports
 
 Target = Annotated[
     str,
@@ -24,6 +25,10 @@ SourceOnly = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", help="The file to write instead of standard output.")]
 
 
+def _format_option(known: Plugins, usual: str) -> Any:
+    return typer.Option("--format", help=f"{', '.join(known.shipped())} (default: {usual}).")
+
+
 def verify(
     target: Target,
     *,
@@ -35,17 +40,16 @@ def verify(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a part of the graph is unknown.")] = False,
     source_only: SourceOnly = False,
-    output: Annotated[str, typer.Option("--format", help="text (the default), json, sarif, github or html.")] = "",
+    output: Annotated[str, _format_option(reports.FORMATS, "text")] = "",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Verify workflow graphs against the structural checks and the rules of a policy before they run."""
     from guardagent.policy.load import read_policies
     from guardagent.workflow.analysis.paths import without_garbage_collection
-    from guardagent.workflow.reports import FORMATS, render_all, show_all
     from guardagent.workflow.verify import verify_all
 
-    form = _format(output, "text", FORMATS, as_json=as_json)
+    form = _format(output, "text", reports.FORMATS, as_json=as_json)
     rules = read_policies(policies) if policies else None
     with without_garbage_collection():
         report_listing = verify_all(
@@ -57,9 +61,9 @@ def verify(
             source_only=source_only,
         )
         if out is None:
-            show_all(report_listing, form, sys.stdout)
+            reports.show_all(report_listing, form, sys.stdout)
         else:
-            _write(render_all(report_listing, form), out)
+            _write(reports.render_all(report_listing, form), out)
     for part in (part for report in report_listing.reports if strict for part in report.unknown):
         note(f"unknown: {part}")
     raise typer.Exit(report_listing.status)
@@ -69,17 +73,16 @@ def graph(
     target: Target,
     *,
     source_only: SourceOnly = False,
-    output: Annotated[str, typer.Option("--format", help="json (the default), mermaid, dot, svg or html.")] = "",
+    output: Annotated[str, _format_option(drawing.FORMATS, "json")] = "",
     out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Extract and draw the graphs of workflows."""
-    from guardagent.workflow.drawing import FORMATS, draw_all
     from guardagent.workflow.model.targets import graphs_of
 
-    form = _format(output, "json", FORMATS, as_json=as_json)
+    form = _format(output, "json", drawing.FORMATS, as_json=as_json)
     graphs = graphs_of(target, source_only=source_only)
-    _write(draw_all(graphs, form), out)
+    _write(drawing.draw_all(graphs, form), out)
     for graph_note in graphs.notes:
         note(f"note: {graph_note}")
 

@@ -8,23 +8,28 @@ host, with the conversations, the listed tools and the final answers of these.
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol
+from weakref import WeakSet
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent.enforcement.approval import Approval, ApprovalRequest, edit_note, with_edits
 from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, plain_value
+from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoidError
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
-from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.errors import GuardError, InputError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
+
+_log = logging.getLogger("guardagent")
 
 # --- the calls of a conversation
 
@@ -39,6 +44,18 @@ def paused_calls(guard: EnforcementPoint, conversation: str | None) -> dict[Any,
     """Returns the running calls of a conversation whose tools wait for a person."""
     known: dict[Any, HostCall] = guard.notes(conversation).setdefault("paused", {}) if conversation else {}
     return known
+
+
+def end_conversation(guard: EnforcementPoint, conversation: str) -> None:
+    """Ends a conversation that is over for its host. The log has the verdict, and a warning names what is pending."""
+    try:
+        reasons = guard.end(conversation).reasons
+    except NotBegunError:  # it has no calls
+        return
+    except GuardError as error:
+        reasons = (str(error),)
+    if reasons:
+        _log.warning("at the end of %s: %s", conversation, "; ".join(reasons))
 
 
 # --- denials
@@ -155,6 +172,9 @@ def unaccepted_names(guard: EnforcementPoint, servers: Mapping[str, Sequence[Too
 
 # --- one guard at the agents of a host
 
+NO_APPROVER = "this host has no approvals of its own; give the guard an approver, as in ToolGuard(..., approver=...)"
+_REPORTED: WeakSet[EnforcementPoint] = WeakSet()
+
 
 class HostApproval:
     """Whether a call may need a reviewer whom the host asks.
@@ -174,6 +194,16 @@ class HostApproval:
         """
         self._has_escalated = self._has_escalated or self._guard.may_escalate
         return self._guard.approver is None and self._has_escalated
+
+    def report_missing(self, missing: str) -> None:
+        """Warns, once for a guard, that the host can ask no reviewer though a rule may escalate a call.
+
+        Args:
+            missing: what it lacks.
+        """
+        if self.may_be_needed and self._guard not in _REPORTED:
+            _REPORTED.add(self._guard)
+            _log.warning("attached: each call that a rule escalates is denied: %s", missing)
 
 
 class _Guarded(Protocol):

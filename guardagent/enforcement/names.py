@@ -34,8 +34,6 @@ _log = logging.getLogger("guardagent")
 EVENTS = ("handoff", "resource.read", "prompt.get", "sampling.create", "elicitation.create")
 """The rules' names of events that are judged like tool calls."""
 
-_PACKS = Path(__file__).parents[1] / "packs"
-
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
@@ -250,7 +248,7 @@ def _refuse_misspelt(policies: Policies, missing: Mapping[str, tuple[str, ...]],
 def _prefixes(policies: Policies) -> list[str]:
     """The prefixes of the included packs. A name in the tags of the operator's own files is not an alternative."""
     source = getattr(policies, "source", None)  # the host's own policies have none
-    rules = [rule for rule in (source.rules if source else ()) if _PACKS in rule.path.parents]
+    rules = [rule for rule in (source.rules if source else ()) if rule.in_pack]
     return sorted({scope for rule in rules for scope in rule.scopes if scope})
 
 

@@ -27,6 +27,17 @@ def named_values(value: Any, names: Collection[str]) -> Iterator[Any]:
             yield from named_values(inner, names)
 
 
+def gravest(kinds: Collection[str], covers: Mapping[str, Collection[str]]) -> list[str]:
+    """The kinds of danger in a call, sorted, without those that a graver one of the same matter covers.
+
+    Args:
+        kinds: the kinds.
+        covers: the milder kinds of the same matter, by kinds whose rules block. The rules of the milder ones escalate,
+            and no approval lifts a block.
+    """
+    return sorted(set(kinds).difference(*(covers.get(kind, ()) for kind in kinds)))
+
+
 def plain_name(key: Any) -> str:
     """The name of an argument in lower case, without `_` and `-`."""
     return str(key).lower().replace("_", "").replace("-", "")

@@ -370,7 +370,14 @@ def _metadata(source: RuleSource) -> RuleMetadata:
         )
         text = "; ".join(permits)
     return RuleMetadata(
-        source.id, text, source.message, source.on_violation, source.remedy, source.location, source.applies_to
+        source.id,
+        text,
+        source.message,
+        source.on_violation,
+        source.remedy,
+        source.location,
+        source.applies_to,
+        source.in_pack,
     )
 
 

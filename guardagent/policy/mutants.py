@@ -7,6 +7,7 @@ can, whether a mutant means the same as its rule: such a mutant asks for no case
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -618,7 +619,7 @@ def is_equivalent(policies: Policies, source: RuleSource, mutant: Mutant) -> boo
     rules = (source, replace(mutant.source, id=f"{source.id} (mutant)"))
     both = compiled(policies, rules)
     assert both.source is not None, "they were compiled from a file"
-    target = LintTarget(both.source, both.functions, both, seconds=SECONDS)
+    target = LintTarget(both.source, both.functions, both, end=time.thread_time() + SECONDS)
     try:
         return any(finding.kind == "duplicate" for check in _CHECKS for finding in check(target))
     except SearchLimitError:

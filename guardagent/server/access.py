@@ -183,7 +183,8 @@ def authorize(caller: Caller, operation: AccessedOperation, tenant: str) -> None
     permitted = PERMITTED.get(operation, frozenset())
     if not caller.roles & permitted:
         expected = " or ".join(repr(str(role)) for role in sorted(permitted)) or "no caller"
-        raise ForbiddenError(f"the caller may not {operation}; expected the role {expected}")
+        roles = f"the role {expected} ('guardagent token create --role')"
+        raise ForbiddenError(f"the caller may not {operation}; expected {roles}")
     if not caller.can_see(tenant):
         raise ForbiddenError("this belongs to another tenant")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from guardagent.errors import error_text
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, SessionCall, blank_explanation
-from guardagent.policy.monitors.conversation import Judgement
+from guardagent.policy.monitors.conversation import Broken, Judgement
 from guardagent.policy.monitors.remedies import Remedies, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Policies
@@ -33,6 +33,7 @@ from guardagent.types import (
 
 NO_USAGE = Usage()
 _NEW_ID = "propose the call again with a new id"
+_GRAVITY = (Decision.HALT, Decision.DENY, Decision.ESCALATE, Decision.WARN)
 _WITHOUT_MESSAGE = "the rule forbids this answer"
 
 
@@ -102,9 +103,11 @@ def violations_of(
     """(violations, withheld details) of a call, or of the end of the conversation. `shown`: the call as evidence."""
     violations: list[Violation] = []
     withheld = judgement.withheld
-    for source, result in judgement.broken:
+    for source, result in _gravest_first(judgement.broken):
         explanation, remedy = _explained(history, source, result, call, facts)
         evidence: dict[str, Any] = {} if shown is None else {"call": shown}
+        if source.in_pack:
+            explanation = replace(blank_explanation(), withheld=explanation.withheld)
         if explanation.needed:
             evidence["needed"] = explanation.needed
         if explanation.missing:
@@ -116,6 +119,11 @@ def violations_of(
         if explanation.withheld:
             withheld += tuple([f"{source.id}: {detail}" for detail in dict.fromkeys(explanation.withheld)])
     return tuple(violations), withheld
+
+
+def _gravest_first(broken: Broken) -> Broken:
+    """The violated rules in the order of their responses: what nobody can lift comes before what asks a person."""
+    return broken if len(broken) < 2 else tuple(sorted(broken, key=lambda rule: _GRAVITY.index(rule[0].on_violation)))
 
 
 def _explained(

@@ -193,6 +193,7 @@ def _place(file: Path | str, line: int = 1) -> SourceLocation:
 def _lint(policy: str) -> Iterator[CiCheck]:
     report = lint_report(policy)
     whole: list[CiFinding] = [CiFinding("note", "undecided", text, _place(policy)) for text in report.undecided]
+    whole += [CiFinding("note", "unchecked", text, _place(policy)) for text in report.notes]
     places = _rule_places(policy)
     of_rules: dict[str | None, list[CiFinding]] = {None: whole, **{rule: [] for rule in places}}
     for fault in report.findings:
@@ -202,6 +203,8 @@ def _lint(policy: str) -> Iterator[CiCheck]:
         place = places.get(fault.policy or "", _place(policy))
         of_rules.setdefault(fault.policy, []).append(CiFinding(severity, fault.kind, message, place))
     for rule, findings in of_rules.items():
+        if rule is None and not findings:
+            continue
         yield CiCheck("lint", policy, rule or "the file", tuple(findings))
 
 

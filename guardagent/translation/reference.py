@@ -172,7 +172,7 @@ stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
 def language_reference(*, brief: bool = False) -> str:
-    """The page in Markdown: at most 8,000 characters, the brief form at most 4,000."""
+    """The page in Markdown: at most 8,500 characters, the brief form at most 4,000."""
     rules = _BRIEF_RULES if brief else _RULES
     sections = [
         f"# GuardAgent policies\n\n{rules}",

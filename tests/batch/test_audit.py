@@ -330,6 +330,29 @@ def test_a_judge_without_counters_needs_no_times() -> None:
     assert judge(counting, counted_trace("a", step(None, 1))).label == 0
 
 
+@pytest.mark.parametrize(
+    ("amounts", "decision", "rules", "tools"),
+    [
+        ((300, 100), "deny", (), "'look'"),
+        ((300, 300), "deny", (), "'look', 'refund'"),
+        ((300, 600), "deny", ("hourly",), "'look'"),
+    ],
+)
+def test_a_count_that_depends_on_an_unknown_outcome_is_unchecked(
+    amounts: tuple[int, int], decision: str, rules: tuple[str, ...], tools: str
+) -> None:
+    """A refund counts only if it succeeded, in whichever trace; one that is too large alone stays a violation."""
+    policies = load_policies(text=f"{POLICY}  - {{id: first, temporal: 'G(tool:refund -> O tool:look)'}}\n")
+    looked = {"tool": "look", "args": {}, "time": 1}
+    events = [unknown(looked, step(2 + at, amount)) for at, amount in enumerate(amounts)]
+    traces = [counted_trace(f"t{at}", *steps) for at, steps in enumerate(events)]
+    verdict = judge_together(policies, traces)[1]
+    assert (verdict.decision, verdict.rules) == (decision, rules)
+    assert verdict.errors == (f"the outcome of {tools} is unknown; set 'failed_output' in the policy or '--assume ok'",)
+    assumed = judge_together(policies, traces, Assumptions(ok=True))[1]
+    assert (assumed.rules, assumed.errors) == (("hourly",) if sum(amounts) > 500 else (), ())
+
+
 def test_counters_of_a_case_begin_at_zero(counting: Policies) -> None:
     """Its history counts."""
     history = [{"tool": "refund", "args": {"customer": "bob", "amount": 300}, "failed": False, "time": 1000}]
@@ -386,6 +409,35 @@ def test_a_violation_that_depends_on_an_unknown_outcome_is_unchecked(
     assert assumed.errors == ()
     assert set(assumed.rules) == set(rules) | ({"after"} if PAY in events and RECEIVED not in events else set())
     assert judge_traces(policies, [read])[0].rules == rules
+
+
+LOOKED = """
+def check(agent_input, agent_output, facts):
+    denied, _ = check_unsuccessful(agent_input)
+    return {"label": int(denied), "reasons": ["nobody looked"] if denied else [], "details": {}, "answer": None}
+"""
+UNSUCCESSFUL = """
+def check_unsuccessful(text: str) -> tuple[bool, dict[str, str]]:
+    'Whether a look-up is not known to have succeeded.'
+    return '"tool": "look"' in text and '"status": "ok"' not in text, {}
+"""
+
+
+def test_a_request_that_depends_on_an_unknown_outcome_is_unchecked(tmp_path: Path) -> None:
+    """So are the rules beside it. A model is asked once, and what it says stands."""
+    (tmp_path / "looked.py").write_text(LOOKED)
+    (tmp_path / "tools.py").write_text(UNSUCCESSFUL)
+    (tmp_path / "p.yaml").write_text(
+        f"toolbox: tools.py\n{ORDER}- {{id: looked, request: Look first., program: looked.py}}\n"
+    )
+    policies = load_policies(tmp_path / "p.yaml")
+    read = read_trace(json.dumps(trace("t", *unknown(LOOK, PAY, RECEIVED))), "t", 1)
+    verdict = audit_trace(policies, read)
+    assert (verdict.decision, verdict.rules, len(verdict.errors)) == ("deny", (), 1)
+    assert audit_trace(policies, read, Assumptions(ok=True)).decision == "allow"
+    policies.requests[0][1].asks_model = True  # type: ignore[attr-defined]
+    verdict = audit_trace(policies, read)
+    assert (verdict.rules, len(verdict.errors)) == (("looked",), 1)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,16 @@ def test_a_failed_call_satisfies_nothing(policies: Policies) -> None:
     assert judged(policies, case("a", history=[{**LOGIN, "output": "Error", "failed": False}], amount=5)).label == 0
 
 
+def test_an_unknown_outcome_is_named_where_it_decides(policies: Policies) -> None:
+    """Only then: a refund that is too large stays too large."""
+    silent = {"tool": "login", "args": {}}
+    assert "the outcome of 'login' is unknown" in judged(policies, case("a", history=[silent], amount=5)).reasons[-1]
+    assert "unknown" not in "".join(judged(policies, case("a", history=[{**silent, "failed": True}], amount=5)).reasons)
+    verdict = judged(policies, case("a", history=[{**LOGIN, "failed": False}, silent], amount=500))
+    assert verdict.rules == ("small_refunds",)
+    assert "unknown" not in "".join(verdict.reasons)
+
+
 def test_older_violations_are_not_reported_again(policies: Policies) -> None:
     """A call that should never have been made denies no other one."""
     assert judged(policies, case("a", history=[call("refund", amount=900), LOGIN], amount=5)).label == 0

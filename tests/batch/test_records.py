@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.batch.records import Case, FilePosition, InputLine, LineReader, open_bytes, read_case, read_trace
+from guardagent.batch.records import (
+    Case,
+    FilePosition,
+    InputLine,
+    LineReader,
+    form_of,
+    open_bytes,
+    read_case,
+    read_trace,
+)
 from guardagent.errors import ContentError, InputError
 
 CASE: dict[str, Any] = {
@@ -50,6 +60,21 @@ def test_a_case_holds_what_the_format_names() -> None:
         "Error: none",
     )
     assert (read.proposed.tool, read.proposed.args, read.proposed.status) == ("refund", {"order_id": 1}, None)
+
+
+@pytest.mark.parametrize("module", ["gzip", "bz2", "lzma"])
+def test_a_compressed_file_is_read_as_its_lines(module: str, tmp_path: Path) -> None:
+    """One that is cut is an error that names it."""
+    compressed = import_module(module).compress(b'{"trace": "t", "tool": "a"}\n' * 100)
+    path = tmp_path / f"log.jsonl.{ {'gzip': 'gz', 'bz2': 'bz2', 'lzma': 'xz'}[module] }"
+    path.write_bytes(compressed)
+    assert form_of(path) == "jsonl"
+    path.write_bytes(compressed[:-9])
+    with (
+        pytest.raises(InputError, match=r"log.jsonl.*: cannot be decompressed: .*; expected"),
+        open_bytes(path) as file,
+    ):
+        file.read()
 
 
 def test_missing_fields_are_unknown() -> None:

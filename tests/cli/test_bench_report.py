@@ -36,6 +36,7 @@ def test_the_suffix_of_the_file_chooses_the_format(cli: Cli, tmp_path: Path) -> 
     assert json.loads((tmp_path / "a.txt").read_text())["telling_traces"] == []
     cli("report", out, "-o", tmp_path / "b.txt")
     assert (tmp_path / "b.txt").read_text().startswith("# Audit report")
+    assert "expected one of .html, .json, .md, .parquet" in cli("report", out, "-o", tmp_path / "c.docx").err
 
 
 def test_a_period_leaves_traces_out(cli: Cli, tmp_path: Path) -> None:

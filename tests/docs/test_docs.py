@@ -68,3 +68,17 @@ def test_every_toolbox_function_is_on_its_page() -> None:
 
     text = (ROOT / "docs" / "toolbox.md").read_text(encoding="utf-8")
     assert [name for name in Toolbox.load() if f"`{name}(" not in text] == []
+
+
+def test_every_page_of_a_host_says_how_a_run_ends() -> None:
+    """So does the table of hosts, in the same sense."""
+    text = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    pages = dict(re.findall(r"^\| ([^|]+) \| .*\(hosts/(\S+)\) \|$", text, re.MULTILINE))
+    table = text.partition("| host | conversation | ended by |")[2].partition("\n\n")[0]
+    ended_by = dict(re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|", table, re.MULTILINE))
+    assert list(ended_by) == list(pages)
+    for host, page in pages.items():
+        shown = (ROOT / "docs" / "hosts" / page).read_text(encoding="utf-8")
+        section = re.search(r"^## How a run ends$(.*?)^## ", shown, re.MULTILINE | re.DOTALL)
+        assert section, page
+        assert ("guard.end(" in section[1], "the adapter ends" in section[1]) == (True, "adapter" in ended_by[host])

@@ -17,10 +17,11 @@ import pytest
 from guardagent import Decision, InputError
 from guardagent.enforcement import Approval, HostCall, Ledger, SqliteLedger, ToolGuard, ToolSpec
 from guardagent.enforcement.approval import with_edits
+from guardagent.enforcement.ledger import LEDGERS
 from tests.enforcement.guards import done, yes
 from tests.frameworks.scenarios import APPROVED, guard_of
 from tests.processes import at_once, is_true_in_child
-from tests.stores import SHARED, new_ledger, store_address
+from tests.stores import kinds, new_ledger, store_address
 
 
 def call(amount: Any = 500, **more: Any) -> HostCall:
@@ -28,7 +29,7 @@ def call(amount: Any = 500, **more: Any) -> HostCall:
     return HostCall("refund", {"order_id": "W1", "amount": amount}, "c", **{"id": "1", **more})
 
 
-@pytest.fixture(params=["memory", *SHARED])
+@pytest.fixture(params=kinds(LEDGERS))
 def ledger(request: Any, tmp_path: Path) -> Iterator[Ledger]:
     with store_address(request.param, tmp_path) as address:
         yield new_ledger(address)

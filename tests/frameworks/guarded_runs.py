@@ -27,6 +27,7 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
+    PENDING,
     Shop,
     broken_rules,
     guard_of,
@@ -186,6 +187,19 @@ def only_a_successful_login_counts(stage: Stage) -> None:
     assert (shop.logins, shop.refunds) == (["a@b.c"], [("W1", 7)])
     history = [(event.tool, event.status) for event in guard.session("c1").history]
     assert history == [("authenticate", "failed"), ("authenticate", "ok"), ("refund", "ok")]
+
+
+@guarded_run
+def a_run_ends_no_conversation(stage: Stage) -> None:
+    """A later run can do what one owes; `guard.end` says what is missing, and the next run begins from nothing."""
+    shop, guard = Shop(), guard_of(stage.folder, PENDING)
+    stage.run(guard, shop, refund(5), "later")
+    stage.run(guard, shop, [("wire", {"amount": 5})], "done")
+    assert guard.end("c1").label == 0
+    for amount in (6, 7):  # a refund while another one is owed is denied
+        stage.run(guard, shop, refund(amount), "done")
+        assert guard.end("c1").reasons == ("at the end: Wire what you refund.",)
+    assert (shop.refunds, shop.wired) == ([("W1", 5), ("W1", 6), ("W1", 7)], [5])
 
 
 @guarded_run

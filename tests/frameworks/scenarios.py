@@ -83,6 +83,14 @@ policies:
     temporal: forall(refnud(amount=a), a <= 100)
 """
 
+PENDING = """
+version: 1
+policies:
+  - id: wired
+    temporal: tool:refund -> F tool:wire
+    message: Wire what you refund.
+"""
+
 _ASKS_TOOLBOX = '''
 def answer(state: dict, order_id: str) -> bool | None:
     """What the test says, raises or never says."""

@@ -19,12 +19,12 @@ import pytest
 from guardagent import Decision, Event, InputError, Policies, Session, load_policies
 from guardagent.enforcement import HostCall, SqliteLedger, ToolGuard
 from guardagent.errors import CounterError
-from guardagent.session.counters import CounterStore, open_counters
+from guardagent.session.counters import STORES, CounterStore, open_counters
 from guardagent.session.counters.memory import MemoryCounters
 from guardagent.session.counters.tables import SqliteCounters
 from tests.enforcement.guards import ran
 from tests.processes import at_once
-from tests.stores import SERVERS, SHARED, new_counters, store_address
+from tests.stores import SERVERS, SHARED, kinds, new_counters, store_address
 
 KEY = b"0123456789abcdef"
 DAY = 86400
@@ -49,7 +49,7 @@ def policies() -> Policies:
     return load_policies(text=POLICY)
 
 
-@pytest.fixture(params=["memory", *SHARED])
+@pytest.fixture(params=kinds(STORES))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CounterStore]:
     with store_address(request.param, tmp_path) as address:
         yield new_counters(address)

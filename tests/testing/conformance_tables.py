@@ -3,6 +3,8 @@
 `CANNOT` has for each host the scenarios that it cannot play, with the reasons. `BREAKS` has for each host its cells
 about past breaks by attacks, where they differ from the usual ones. A cell names tests, as FILE::TEST in the folder of
 the declaration (or under tests/, with a leading slash), the scenario that plays it, as `=SCENARIO`, or a reason.
+
+`python -m tests.testing.conformance_tables` writes the tables into the page.
 """
 
 from __future__ import annotations
@@ -115,3 +117,12 @@ def _reasons(cells: dict[str, str], cannot: dict[str, str]) -> dict[str, str]:
     """Returns the reasons of the cells that name no test."""
     reasons = {name: cannot.get(cell[1:]) if cell.startswith("=") else cell for name, cell in cells.items()}
     return {name: cell for name, cell in reasons.items() if cell is not None and "::" not in cell}
+
+
+if __name__ == "__main__":
+    page = FRAMEWORKS.parents[1] / "docs" / "conformance.md"
+    text = page.read_text(encoding="utf-8")
+    for name, table in tables().items():
+        before, mark, after = text.partition(f"<!-- {name} -->\n")
+        text = f"{before}{mark}{table}<!-- end -->{after.partition('<!-- end -->')[2]}"
+    page.write_text(text, encoding="utf-8")

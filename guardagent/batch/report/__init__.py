@@ -163,6 +163,8 @@ class Totals:
     Attributes:
         traces, events: the judged traces, and their events.
         denied, unchecked: the judged traces with label 1, and those with errors.
+        escalated: those of the denied ones that only needed approval.
+        unknown_outcomes: those of the unchecked ones that depend on outcomes which their log does not have.
         unreadable: the traces and rows without a verdict; they are in every period.
         undated: the judged traces without a time; a period leaves them out.
         outside: the judged traces that the period leaves out, including undated ones.
@@ -176,6 +178,8 @@ class Totals:
     unreadable: int = 0
     undated: int = 0
     outside: int = 0
+    escalated: int = 0
+    unknown_outcomes: int = 0
     first: float | None = None
     last: float | None = None
 

@@ -37,6 +37,7 @@ from guardagent.batch.report import (
 )
 from guardagent.batch.report.results_folder import MAX_RULES, ResultsFolder, RuleCodes, VerdictBatch, column, integers
 from guardagent.errors import ContentError, InputError
+from guardagent.types import Decision
 
 SHOWN_PARTS = 20
 
@@ -96,6 +97,9 @@ class AuditSummary:
         totals.events += int(np.nansum(events))
         totals.denied += pc.sum(rows["label"]).as_py() or 0
         totals.unchecked += int(batch.unchecked.sum())
+        only_approval = pc.equal(rows["decision"], Decision.ESCALATE.value).to_numpy(zero_copy_only=False)
+        totals.escalated += int((only_approval & ~batch.unchecked).sum())
+        totals.unknown_outcomes += len(np.unique(batch.unknown_outcomes))
         totals.undated += int((batch.weeks == UNDATED).sum())
         dated = batch.weeks != UNDATED
         totals.first = _extreme(min, totals.first, started[dated])

@@ -21,6 +21,7 @@ from guardagent.batch.report import (
     TellingTrace,
     week_name,
 )
+from guardagent.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,17 @@ class AuditReportFormat:
 
 
 def format_of(path: Path | None) -> str:
-    """Returns the format whose files have the suffix of a path; `markdown` if none has."""
-    names = (name for name, writer in FORMATS.load_all() if path is not None and path.suffix == writer.suffix)
-    return next(names, "markdown")
+    """Returns the format whose files have the suffix of a path; `markdown` for a path without one, or a text file.
+
+    Raises:
+        InputError: no format has the suffix.
+    """
+    if path is None or path.suffix in ("", ".txt"):
+        return "markdown"
+    names = {writer.suffix: name for name, writer in FORMATS.load_all()}
+    if path.suffix not in names:
+        raise InputError(f"'--out' is '{path}'; expected one of {', '.join(sorted(names))}, or '--format'")
+    return names[path.suffix]
 
 
 def render(report: AuditReport, format: str) -> bytes:  # noqa: A002 - as the option is called
@@ -158,12 +167,16 @@ def _head(report: AuditReport) -> ReportSection:
     if report.since or report.until:
         left_out = f"; {totals.outside:,} other traces are left out, including undated ones. Unreadable ones count."
         notes.append((f"Only traces whose last event is from {period}{left_out}",))
+    if totals.unknown_outcomes:
+        outcomes = f"{totals.unknown_outcomes:,} traces depend on calls whose outcome their log does not have. Set "
+        notes.append((f"{outcomes}'failed_output' in the policy, or audit with '--assume ok'.",))
     rows = (
         ("traces", f"{totals.traces:,}"),
         ("events", f"{totals.events:,}"),
         ("first event", _moment(totals.first)),
         ("last event", _moment(totals.last)),
-        ("denied", _of(totals.denied, totals.traces)),
+        ("denied", _of(totals.denied - totals.escalated, totals.traces)),
+        ("only needed approval", _of(totals.escalated, totals.traces)),
         ("not fully checked", _of(totals.unchecked, totals.traces)),
         ("unreadable, without a verdict", f"{totals.unreadable:,}"),
         ("undated", f"{totals.undated:,}"),

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.arrow.schema import VERDICTS, VERSION
+from guardagent.batch.audit import UNKNOWN_OUTCOME
 from guardagent.batch.report import DAY, EPOCH, MANIFEST_FILE, UNDATED, Manifest, parse_manifest
 from guardagent.errors import ContentError, InputError, error_text
 from guardagent.types import Decision
@@ -199,6 +200,7 @@ class VerdictBatch:
         violations: an entry for each listed violation, with its fields.
         severities: the severity of each decision.
         unchecked: whether a trace has errors.
+        unknown_outcomes: the rows of traces with an error about a call whose outcome is unknown.
 
     Raises:
         InputError: a decision is missing or unknown, or a rule is missing.
@@ -216,6 +218,8 @@ class VerdictBatch:
         self.violations = Entries(_parents(rows["violations"]), codes.of(pc.struct_field(listed, "rule")), listed)
         self.severities = _severities(rows["decision"])
         self.unchecked = _filled(pc.list_value_length(rows["errors"]), 0) > 0
+        about_outcomes = pc.match_substring(pc.list_flatten(rows["errors"]), UNKNOWN_OUTCOME)
+        self.unknown_outcomes = _parents(rows["errors"])[about_outcomes.to_numpy(zero_copy_only=False)]
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

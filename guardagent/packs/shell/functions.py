@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs import named_values
+from guardagent.packs import gravest, named_values
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
 from guardagent.packs.shell.script import require_parser
@@ -17,6 +17,7 @@ from guardagent.packs.shell.script import require_parser
 require_parser()
 _COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
+COVERS = {"remote_code": ["unreadable"], "obfuscated": ["unreadable"]}
 
 
 def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | None:
@@ -32,7 +33,8 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
     if not texts:
         return None
     folder = next(_folders(arguments), "")
-    return sorted({kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)} - {""})
+    kinds = {kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)}
+    return gravest(kinds - {""}, COVERS)
 
 
 _PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")

@@ -10,7 +10,7 @@ from typing import Any
 
 from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
-from guardagent.packs import named_values, strings
+from guardagent.packs import gravest, named_values, strings
 
 try:
     import sqlglot
@@ -91,6 +91,7 @@ _COMPUTING = frozenset(
         "websearch_to_tsquery weekday width width_bucket word_similarity xmlagg zeroblob "
     ).split()
 )
+COVERS = {"credentials": ["secret_columns"]}
 
 
 def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, functions: Sequence[str]) -> list[str]:  # noqa: FBT001
@@ -109,7 +110,7 @@ def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, function
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
             kinds |= _of_text(text, dialect, tuple(function.lower() for function in functions))
-    return sorted(kinds - {"write"} | ({"statement"} if "write" in kinds and not writes else set()))
+    return gravest(kinds - {"write"} | ({"statement"} if "write" in kinds and not writes else set()), COVERS)
 
 
 @lru_cache(1024)

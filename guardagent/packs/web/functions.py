@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
-from guardagent.packs import named_values, plain_name, strings
+from guardagent.packs import gravest, named_values, plain_name, strings
 from guardagent.packs.web import has_secret, is_internal, is_known, is_opaque, plain_host
 
 _URLS = frozenset(
@@ -34,6 +34,7 @@ _URL = re.compile(
     r"\s*(?:[A-Za-z][A-Za-z0-9+.-]*://|//|www\.|(?:javascript|data|file|view-source|blob):)", re.IGNORECASE
 )
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+COVERS = {"host": ["unreadable"], "scheme": ["unreadable"]}
 
 
 def web_findings(arguments: dict[str, Any], sends: bool, hosts: Sequence[str], only: bool, longest: int) -> list[str]:  # noqa: FBT001
@@ -54,7 +55,7 @@ def web_findings(arguments: dict[str, Any], sends: bool, hosts: Sequence[str], o
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
             kinds.update(_of_address(_with_parameters(text, arguments), sends, hosts, only, longest))
-    return sorted(kinds)
+    return gravest(kinds, COVERS)
 
 
 def _addresses(arguments: Mapping[str, Any]) -> Iterator[Any]:

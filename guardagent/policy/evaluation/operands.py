@@ -160,6 +160,9 @@ def _short(value: Any) -> str:
 
 # --- names
 
+OTHER_TOOL = "another_tool"
+"""Stands in examples for a tool that a file without `tools:` does not name."""
+
 
 class CompileError(InputError):
     """A rule refers to an unknown name, or cannot be compiled.
@@ -229,7 +232,7 @@ class Library:
         tools: set[str] = set()
         try:
             if ANY in pattern.tools:
-                others = ("another_tool",) if self.tools is None else self.tools
+                others = (OTHER_TOOL,) if self.tools is None else self.tools
                 return AnyTool((*others, *union_of(self.tags.values())))
             for name in pattern.tools:
                 tools |= self.tagged(name[1:]) if name.startswith("@") else {self._tool(name)}

@@ -206,7 +206,7 @@ def _bytes(path: Path, limit: int) -> bytes:
 
 def _check_size(data: bytes, limit: int, path: Path) -> bytes:
     if len(data) > limit:
-        raise ContentError(f"has more than {limit:,} bytes; split the file", path, 1)
+        raise ContentError(f"has more than {limit:,} bytes; expected a policy, not a log; split a larger one", path, 1)
     return data
 
 

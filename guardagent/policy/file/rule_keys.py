@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from guardagent._support.files import is_in_pack
 from guardagent.policy.file.inclusion_keys import DECISIONS
 from guardagent.policy.file.policy_keys import (
     Key,
@@ -221,6 +222,11 @@ class RuleSource:
     applies_to: Scope | None
     path: Path
     scopes: tuple[str, ...] = ("",)
+
+    @property
+    def in_pack(self) -> bool:
+        """Whether it is a rule of a shipped pack."""
+        return is_in_pack(self.path)
 
     def under(self, prefix: str) -> RuleSource:
         """This policy in an included file with a prefix."""

@@ -20,14 +20,14 @@ from guardagent.policy.lint.data import (
     analysis_of,
     conjuncts,
     data_contradictions,
-    is_over_data,
     opened,
+    related_rules,
     required_calls,
     rules_about_forbidden_calls,
     scoped_contradictions,
     terms_of,
 )
-from guardagent.policy.lint.solver import SolverCase, Values, cases_of, solver_contradictions
+from guardagent.policy.lint.solver import SolverCase, Values, solver_contradictions, timed_cases
 from guardagent.policy.lint.steps import step_contradictions
 from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, lint_check, minimal_set, rules_of
 from guardagent.policy.logic.analysis import PolicyAnalysis
@@ -81,12 +81,14 @@ def contradictory_cases(target: LintTarget) -> Iterator[LintFinding]:
     Skips cases that one rule excludes by itself: it does so on purpose.
     """
     analysis = analysis_of(target)
-    rules = [rule for rule in target.blocking if is_over_data(rule)] if analysis is not None else []
+    rules = related_rules(target) if analysis is not None else []
     reported: set[tuple[str, ...]] = set()
-    for case in (stated_case for rule in rules for stated_case in _stated_cases(rule, target)):
-        for tool in sorted(case.needed.tools - target.forbidden_tools):
+    own = [rule for rule in target.own if rule in rules]
+    for case in (stated_case for rule in own for stated_case in _stated_cases(rule, target)):
+        beside = [rule for rule in rules if terms_of(rule) & terms_of(case.rule)]
+        for tool in sorted((case.needed.tools & target.own_tools) - target.forbidden_tools):
             assert analysis is not None
-            least = _excluding(tool, case, [rule for rule in rules if tool in rule.tools], analysis)
+            least = _excluding(tool, case, [rule for rule in beside if tool in rule.tools], analysis)
             ids = tuple(sorted(core_rule.id for core_rule in least))
             if len(ids) > 1 and (tool, *ids) not in reported:
                 reported.add((tool, *ids))
@@ -99,7 +101,6 @@ def _excluding(tool: str, case: _RequiredCase, rules: Sequence[Rule], analysis: 
     def exclude(some: Sequence[Rule], *cases: Rule) -> bool:
         return analysis.is_never_allowed(tool, (), others=[*some, *cases])
 
-    rules = [rule for rule in rules if terms_of(rule) & terms_of(case.rule)]
     others = [rule for rule in rules if rule is not case.rule]
     if not others or not exclude(rules, case.needed):
         return []
@@ -150,7 +151,7 @@ def underconstrained(target: LintTarget) -> Iterator[LintFinding]:
     This is 5.1 of *Solver-Aided Verification*. It happens if an assertion is only an implication from a fact that
     nothing else determines, or if a variable is `free: any`.
     """
-    for case in cases_of(target):
+    for case in timed_cases(target, "whether solver rules determine their permits"):
         if not case.has_literal_permit:
             yield from _undetermined(case, target)
             yield from _free(case, target)
@@ -400,7 +401,7 @@ def _optional_texts(node: ast.Known, whole: ast.Term, name: str) -> tuple[str, s
 @lint_check("unreachable")
 def unreachable(target: LintTarget) -> Iterator[LintFinding]:
     """Unreachable: allowed values of a variable that the assertions exclude."""
-    for case in cases_of(target):
+    for case in timed_cases(target, "whether solver rules exclude a value"):
         if case.check(case.assertions)[0] == "sat":  # otherwise the rule is contradictory
             for name in case.variable_terms:
                 yield from _excluded_values(case, name, target)
@@ -432,9 +433,9 @@ def _allowed_values(case: SolverCase, name: str) -> tuple[Any, ...]:
 def unreachable_data(target: LintTarget) -> Iterator[LintFinding]:
     """Unreachable: a case of a condition, `c == "first" -> …`, that the other conditions exclude."""
     analysis = analysis_of(target)
-    for rule in target.rules if analysis is not None else ():
+    for rule in target.own if analysis is not None else ():
         assert analysis is not None
-        for read in rule.rules:
+        for read in rule.rules if not target.tells_others_apart(rule) else ():
             for part in read.parts if isinstance(read, ast.AllOf) else (read,):
                 if isinstance(part, ast.Forall):
                     yield from _unreachable_cases(

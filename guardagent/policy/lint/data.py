@@ -15,6 +15,7 @@ from guardagent.policy.lint.steps import RuleAutomaton, SearchLimitError, check_
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, join_words, minimal_set, rules_of
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.logic.semantics import AtomicRule, RuleTree
+from guardagent.policy.logic.sessions import KnownCalls
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.scope import Scope
 from guardagent.types import Decision
@@ -36,7 +37,14 @@ def analysis_of(target: LintTarget) -> PolicyAnalysis | None:
     except ImportError:
         target.add_undecided("data rules", f"Z3 is not installed; {install_hint('solver')}")
         return None
-    return PolicyAnalysis(target.policies, budget=target.seconds, known=target.known)
+    return PolicyAnalysis(target.policies, budget=target.left, known=_known_calls(target))
+
+
+def _known_calls(target: LintTarget) -> KnownCalls:
+    """Returns the calls and violations that need no proof: those that judged calls have shown, and those of packs."""
+    packs = {rule.id for rule in target.rules} - {rule.id for rule in target.own}
+    tools = frozenset(tool for tools in target.tags.values() for tool in tools) - target.own_tools if packs else ()
+    return KnownCalls.of({*target.known.allowed, *tools}, {*target.known.violated, *packs})
 
 
 @lru_cache(1000)
@@ -46,9 +54,18 @@ def is_never_violated(target: LintTarget, rule: Rule) -> bool:
     return analysis is not None and analysis.is_never_violated(rule)
 
 
+@lru_cache(10_000)
 def terms_of(rule: Rule) -> frozenset[str]:
     """Returns the facts, arguments, state and history that a rule reads."""
     return frozenset(word for read in rule.rules for node in ast.walk(read) for word in _words(node))
+
+
+@lru_cache(4)
+def related_rules(target: LintTarget) -> Sequence[Rule]:
+    """Returns the blocking rules over data that may contradict each other: of packs, those that read the same."""
+    read = frozenset(term for rule in target.own for term in terms_of(rule)) - {"history"}
+    own = {*target.own}
+    return [rule for rule in target.blocking if is_over_data(rule) and (rule in own or terms_of(rule) & read)]
 
 
 _OF_HISTORY = (
@@ -110,8 +127,8 @@ def data_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     if analysis is None:
         return
-    rules = [rule for rule in target.blocking if is_over_data(rule)]
-    for tool in sorted({tool for rule in rules for tool in rule.tools} - target.forbidden_tools):
+    rules = related_rules(target)
+    for tool in sorted((target.own_tools & {tool for rule in rules for tool in rule.tools}) - target.forbidden_tools):
         if analysis.is_never_allowed(tool, rules):
             least = minimal_set(rules, partial(analysis.is_never_allowed, tool))
             yield never_allowed(tool, least, "", analysis)
@@ -140,7 +157,7 @@ def scoped_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     """Yields at most one finding for each tool, also for one that is forbidden to everyone without a scope."""
     analysis = analysis_of(target)
     if analysis is not None:
-        common = [rule for rule in target.blocking if is_over_data(rule)]
+        common = related_rules(target)
         yield from _ScopedContradictions(target, analysis, common).findings()
 
 
@@ -248,7 +265,7 @@ def _memberships(scope: Scope) -> Iterator[ast.Term]:
 def required_calls(target: LintTarget) -> Iterator[LintFinding]:
     """Yields a finding for each obligation that no allowed call can fulfil."""
     analysis = analysis_of(target)
-    common = [rule for rule in target.blocking if is_over_data(rule)]
+    common = related_rules(target)
     for rule in common if analysis is not None else ():
         tree = RuleTree(rule.rules)
         for part in tree.atomic_rules if tree.is_conjunction else ():

@@ -17,7 +17,14 @@ from guardagent.policy.lint.data import (
     rules_about_forbidden_calls,
     terms_of,
 )
-from guardagent.policy.lint.solver import JointSolverRules, SolverCase, cases_of, check_terms, joint_solver_rules
+from guardagent.policy.lint.solver import (
+    JointSolverRules,
+    SolverCase,
+    cases_of,
+    check_terms,
+    joint_solver_rules,
+    timed_cases,
+)
 from guardagent.policy.lint.steps import (
     SILENT,
     ImplicationResult,
@@ -39,6 +46,8 @@ from guardagent.policy.solver.monitor import SolverMonitor
 from guardagent.policy.solver.z3_text import solver_module
 from guardagent.types import Decision
 
+_IMPLY = "whether rules imply others"
+
 # --- duplicate and shadowed
 
 
@@ -51,13 +60,18 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
     analysis = analysis_of(target)
     if analysis is None:
         return
-    rules = [rule for rule in target.rules if is_over_data(rule) and not is_never_violated(target, rule)]
+    rules = [
+        rule
+        for rule in target.rules
+        if is_over_data(rule) and not target.tells_others_apart(rule) and not is_never_violated(target, rule)
+    ]
     exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
     reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(rules, 2):
         if (
-            not _comparable(looks_at[first], looks_at[second])
+            (first not in target.own and second not in target.own)
+            or not _comparable(looks_at[first], looks_at[second])
             or (first in exact and second in exact)
             or reported & {first.id, second.id}
         ):
@@ -108,7 +122,8 @@ def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
     for case in cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
     reported = set(rules_about_forbidden_calls(target))
-    for (first, first_cases), (second, other) in combinations(rules.items(), 2):
+    pairs = combinations(rules.items(), 2)
+    for (first, first_cases), (second, other) in target.while_time(pairs, _IMPLY, lambda pair: pair[1][0].id):
         if reported & {first.id, second.id}:
             continue
         forth, back = (
@@ -182,8 +197,10 @@ def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
     automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     reported = set(rules_about_forbidden_calls(target))
-    for first, second in combinations(automata, 2):
-        if not (first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels):
+    own = {*target.own}
+    for first, second in target.while_time(combinations(automata, 2), _IMPLY, lambda pair: pair[1].rule.id):
+        shares = first.rule.tools & second.rule.tools or first.rule.labels & second.rule.labels
+        if not shares or own.isdisjoint((first.rule, second.rule)):
             continue
         try:
             findings = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
@@ -305,9 +322,9 @@ def vacuous_data(target: LintTarget) -> Iterator[LintFinding]:
     Skips `forall(t(), true)`, which lists a tool on purpose.
     """
     analysis = analysis_of(target)
-    for rule in target.rules if analysis is not None else ():
+    for rule in target.own if analysis is not None else ():
         assert analysis is not None
-        for at, read in enumerate(rule.rules):
+        for at, read in enumerate(rule.rules if not target.tells_others_apart(rule) else ()):
             single_rule = rule if len(rule.rules) == 1 else target.rule_of(rule, read)
             meant = isinstance(read, ast.Forall) and is_true(read.condition)
             if is_over_data(single_rule) and single_rule.tools and not meant and is_never_violated(target, single_rule):
@@ -333,7 +350,7 @@ def vacuous_solver(target: LintTarget) -> Iterator[LintFinding]:
     open symbols are under-constrained instead.
     """
     z3 = solver_module() if any(source.solver for source in target.file.rules) else None
-    for case in cases_of(target):
+    for case in timed_cases(target, "whether solver rules ever deny"):
         if case.has_literal_permit or not case.is_determined:
             continue
         assert z3 is not None

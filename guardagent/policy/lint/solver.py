@@ -206,6 +206,11 @@ def cases_of(target: LintTarget) -> tuple[SolverCase, ...]:
     return tuple(_cases_of(target))
 
 
+def timed_cases(target: LintTarget, question: str) -> Iterator[SolverCase]:
+    """Yields the cases while there is time; the question about the others is not decided."""
+    return target.while_time(cases_of(target), question, lambda case: f"{case.rule.id} for {case.tool}")
+
+
 def _cases_of(target: LintTarget) -> Iterator[SolverCase]:
     for rule in target.rules:
         source = target.sources[rule.id].solver
@@ -416,7 +421,8 @@ def solver_contradictions(target: LintTarget) -> Iterator[LintFinding]:
     """Yields findings for one rule, or for several rules of one tool with the same source expressions."""
     blocking = set(target.blocking)
     cases = [case for case in cases_of(target) if case.rule in blocking and not case.has_literal_permit]
-    for tool in sorted({case.tool for case in cases} - target.forbidden_tools):
+    tools = sorted({case.tool for case in cases} - target.forbidden_tools)
+    for tool in target.while_time(tools, "whether solver rules permit tools", str):
         mine = [case for case in cases if case.tool == tool]
         alone = [case for case in mine if case.check([*case.assertions, case.permit])[0] == "unsat"]
         if alone:

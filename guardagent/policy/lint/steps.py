@@ -539,11 +539,9 @@ def _of_automata(automata: Sequence[RuleAutomaton], target: LintTarget, never: S
     if order.path is None:
         yield _unsatisfiable(_least(order.automata, lambda some: find_order(some, tools, None, ending=True)), target)
         return
-    for tool in sorted(
-        {tool for rule_automaton in automata for tool in rule_automaton.rule.tools}
-        - target.forbidden_tools
-        - set(never)
-    ):
+    named = {tool for rule_automaton in automata for tool in rule_automaton.rule.tools} & target.own_tools
+    candidates = sorted(named - target.forbidden_tools - set(never))
+    for tool in target.while_time(candidates, "whether an order of calls allows tools", str):
         yield from _of_tool(tool, automata, tools, target)
 
 

@@ -6,16 +6,18 @@ The file is loaded as for a session, with stubs in place of its functions: nothi
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from guardagent._support.files import is_in_pack
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.history_index import ANY
-from guardagent.policy.evaluation.operands import Library
+from guardagent.policy.evaluation.history_index import ANY, AnyTool
+from guardagent.policy.evaluation.operands import OTHER_TOOL, Library
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.language import ast
@@ -28,14 +30,15 @@ from guardagent.policy.scope import Scope
 from guardagent.policy.stubs import stub_functions
 from guardagent.types import Decision
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
     """A fault of a policy.
 
     Attributes:
-        kind: the kind of fault: contradictory, vacuous, duplicate, shadowed, underconstrained, unreachable,
-            uncovered or unlisted, or a kind of another package's check.
+        kind: the kind of fault, such as contradictory; docs/lint.md has all of this package.
         policy: the id of the rule, or of the last of several rules; None for the whole file.
         tool: the tool, or None if there are several or none.
         message: the fault, and a fix.
@@ -58,7 +61,8 @@ class LintTarget:
     Attributes:
         functions: stubs of the state functions.
         undecided: questions that could not be decided; the checks add to it.
-        seconds: the CPU seconds for questions about data.
+        late: the questions for which the time did not suffice, with the tools and rules that they are about.
+        end: the CPU time of this thread after which a question is not decided.
         known: what judged calls have shown of the policies.
     """
 
@@ -66,7 +70,8 @@ class LintTarget:
     functions: Mapping[str, Callable[..., Any]]
     policies: Policies
     undecided: list[str] = field(default_factory=list)
-    seconds: float = math.inf
+    late: dict[str, dict[str, None]] = field(default_factory=dict)
+    end: float = math.inf
     known: KnownCalls = NOTHING_KNOWN
 
     @property
@@ -77,6 +82,39 @@ class LintTarget:
     def rules(self) -> Sequence[Rule]:
         """All rules except guard requests."""
         return self.policies.rules
+
+    @cached_property
+    def own(self) -> Sequence[Rule]:
+        """The rules that lint questions: all but those of included packs, which their own cases test."""
+        if is_in_pack(self.file.path):
+            return self.rules
+        return [rule for rule in self.rules if not rule.source.in_pack]
+
+    @cached_property
+    def own_tools(self) -> frozenset[str]:
+        """The tools that these rules judge; beside packs, those that they name."""
+        alone = len(self.own) == len(self.rules)
+        tools = frozenset(tool for rule in self.own for tool in (rule.tools if alone else rule.named_tools))
+        return tools - {OTHER_TOOL} if any(map(self.tells_others_apart, self.own)) else tools
+
+    def tells_others_apart(self, rule: Rule) -> bool:
+        """Whether a rule may treat tools that the file does not name differently: then no example stands for them."""
+        nodes = (node for read in rule.rules for node in ast.walk(read))
+        reads_name = any(isinstance(node, ast.OfCall) and node.what == "tool" for node in nodes)
+        return reads_name and self.file.tools is None and isinstance(rule.tools, AnyTool)
+
+    @property
+    def left(self) -> float:
+        """The CPU seconds that are left."""
+        return self.end - time.thread_time()
+
+    def while_time(self, items: Iterable[T], question: str, name: Callable[[T], str]) -> Iterator[T]:
+        """Yields items while there is time; a question about the others is not decided."""
+        for item in items:
+            if self.left > 0:
+                yield item
+            else:
+                self.late.setdefault(question, {})[name(item)] = None
 
     @cached_property
     def denying(self) -> Sequence[Rule]:
@@ -105,7 +143,7 @@ class LintTarget:
     @cached_property
     def tools(self) -> Sequence[str]:
         """The tools that can be called; if the file has no list of tools, another tool is included."""
-        known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, "another_tool"]
+        known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, OTHER_TOOL]
         return [tool for tool in known if self.policies.for_anyone(tool).listed]
 
     @cached_property
@@ -220,8 +258,6 @@ def is_within(inner: Scope | None, outer: Scope | None) -> bool:
 
 
 # --- the rules that a finding needs, and lists of them
-
-T = TypeVar("T")
 
 
 def minimal_set(items: Sequence[T], suffices: Callable[[list[T]], bool]) -> list[T]:

@@ -73,7 +73,7 @@ _CAN_BE_CALLED = "whether tools can be called"
 def _question(
     undecided: R, about: str = ""
 ) -> Callable[[Callable[Concatenate[PolicyAnalysis, P], R]], Callable[..., R]]:
-    """Decorates a question: it uses up the budget, and has the given answer if that or its expression is too large.
+    """Decorates a question: it has the given answer if the budget is used up, or its expression is too large.
 
     Args:
         undecided: the answer then.
@@ -86,14 +86,11 @@ def _question(
             if self.left <= 0:
                 self.note(about, *args)
                 return undecided
-            started = time.thread_time()
             try:
                 return ask(self, *args, **kwargs)
             except ExpressionLimitError:
                 self.note(about, *args)
                 return undecided
-            finally:
-                self.left -= time.thread_time() - started
 
         return limited
 
@@ -106,11 +103,10 @@ class PolicyAnalysis:
     Args:
         policies: the policy.
         seconds: the time limit of one question.
-        budget: the CPU seconds of all questions; after them, a question is not decided.
+        budget: the CPU seconds of this thread from now on; after them, a question is not decided.
         known: what judged calls have shown already.
 
     Attributes:
-        left: the CPU seconds that are left.
         undecided: the questions for which the time did not suffice, or whose expression was too large: in words, and
             the tools and rules.
     """
@@ -125,9 +121,14 @@ class PolicyAnalysis:
     ) -> None:
         self._policies, self._known = policies, known
         self._seconds = seconds
-        self.left = budget
+        self._end = time.thread_time() + budget
         self.undecided: dict[str, dict[str, None]] = {}
         self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
+
+    @property
+    def left(self) -> float:
+        """The CPU seconds that are left."""
+        return self._end - time.thread_time()
 
     @cached_property
     def tools(self) -> frozenset[str]:
@@ -170,11 +171,17 @@ class PolicyAnalysis:
     def _possible(self, tools: frozenset[str], rules: Sequence[Rule]) -> frozenset[str]:
         """Returns the tools that may have an allowed call, after calls of such tools."""
         possible = self._known.allowed & tools if all(map(self._is_own, rules)) else frozenset()
+        possible |= {tool for tool in tools - possible if self._is_free(tool, rules)}
         while True:
             more = {tool for tool in tools - possible if self._may_follow(tool, rules, possible)}
             if not more:
                 return possible
             possible |= more
+
+    def _is_free(self, tool: str, rules: Sequence[Rule]) -> bool:
+        """Whether no rule and no declaration judges the calls of a tool, so that they need no proof."""
+        concern = self._policies.for_anyone(tool)
+        return concern.listed and not concern.problem and not any(_may_deny(rule, tool) for rule in rules)
 
     @_question(undecided=True, about=_CAN_BE_CALLED)
     def _may_follow(
@@ -185,14 +192,15 @@ class PolicyAnalysis:
         scene.assume_earlier_calls_allowed(rules)
         return self._solve(scene, allowed) != "unsat"
 
-    @_question(undecided=False, about="whether rules can be violated")
     def is_never_violated(self, rule: Rule) -> bool:
         """Whether it is proved that no call and no end of a session violates a rule.
 
         A rule that is unknown because a value is missing denies the call, but is not violated.
         """
-        if rule.id in self._known.violated and self._is_own(rule):
-            return False
+        return not (rule.id in self._known.violated and self._is_own(rule)) and self._never_violated(rule)
+
+    @_question(undecided=False, about="whether rules can be violated")
+    def _never_violated(self, rule: Rule) -> bool:
         if any(self._may_stay_pending(part, self._policies) for part in _ends(rule)):
             return False
         scenes = [_Scene(self._policies, tool, self.tools) for tool in sorted(rule.tools)]
@@ -347,6 +355,10 @@ def _about_arguments(rule: Rule) -> Iterator[AtomicRule]:
             local = names_in(part.rule.pattern) | {part.rule.pattern.label or ""}
             if is_own(part.rule.condition, local):
                 yield part
+
+
+def _may_deny(rule: Rule, tool: str) -> bool:
+    return tool in rule.tools or any(isinstance(monitor, PropositionalMonitor) for monitor in rule.monitors)
 
 
 def _is_conjunctive(rule: Rule) -> bool:

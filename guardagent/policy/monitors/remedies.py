@@ -33,7 +33,12 @@ class Remedies:
         self._conversation, self._call, self._facts, self._halted = conversation, call, facts, halted
 
     def remedy(self, source: RuleMetadata, explanation: Explanation) -> str | None:
-        """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments."""
+        """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments.
+
+        That of a pack names no tools: its words are only sometimes the names of some.
+        """
+        if source.in_pack and source.remedy is not None:
+            return " ".join(source.remedy.split())
         untried = self._untried(explanation)
         if source.remedy is not None and self._is_feasible(source.remedy, untried, explanation):
             return " ".join(source.remedy.split())

@@ -27,7 +27,8 @@ Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a monitor, or "all"
 class RuleMetadata:
     """The id, text, message, response and remedy of a rule, as its author wrote them.
 
-    `location` is its file and line, for messages about it.
+    `location` is its file and line, for messages about it. `in_pack`: the rule is one of a shipped pack, whose message
+    and remedy are complete: its condition tells nobody more.
     """
 
     id: str
@@ -37,6 +38,7 @@ class RuleMetadata:
     remedy: str | None = None
     location: str = ""
     applies_to: Scope | None = None
+    in_pack: bool = False
 
     def covers(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
         """Whether the rule judges a call; it does if the principal or the agent is unknown."""

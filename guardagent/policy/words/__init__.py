@@ -5,7 +5,8 @@
     solver   solver rules
 
 The words come from the parsed rule alone, so they are what GuardAgent enforces: they are not a description by an
-author or a model. Rules that differ in meaning differ in words.
+author or a model. Rules that differ in meaning differ in words. Only the rules of shipped packs, which are long
+patterns, have their messages, which the cases of the pack test.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def source_in_words(source: RuleSource, declared: Declarations) -> Wording:
 
 
 def _rule(source: RuleSource, declared: Declarations) -> tuple[str, int, int]:
+    if source.in_pack and source.message:
+        return f"A rule of a pack against this: {source.message}", 1, 0
     if source.solver is not None:
         from guardagent.policy.solver.monitor import smt_text
         from guardagent.policy.words.solver import solver_words

@@ -379,7 +379,7 @@ class PolicyReports:
         if current.digest not in self._lint:
             report = lint_report(current, seconds=_LINT_SECONDS)
             findings = [asdict(finding) for finding in report.findings]
-            self._lint = {current.digest: {"findings": findings, "undecided": report.undecided}}
+            self._lint = {current.digest: {"findings": findings, "undecided": report.undecided + report.notes}}
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
     def versions(self, tenant: str, name: str) -> JSON:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.batch.arrow.schema import VERDICTS
+from guardagent.batch.audit import UNKNOWN_OUTCOME
 from guardagent.batch.report import AuditReport, Manifest, ManifestRule, PassRates, Period, RuleCounts, make_report
 from guardagent.batch.report.figures import MAX_EXACT, AuditSummary, Distribution, TaskRuns
 from guardagent.batch.report.formats import render
@@ -37,6 +38,18 @@ def test_totals_tell_denied_unreadable_and_unchecked_apart(tmp_path: Path) -> No
     totals = make_report(str(results(tmp_path / "out", rows, [unreadable(), verdict("d", ended=None)]))).totals
     assert (totals.traces, totals.events, totals.denied, totals.unchecked, totals.unreadable) == (4, 16, 2, 1, 1)
     assert (totals.undated, totals.first, totals.last) == (1, MONDAY, MONDAY + 60)
+
+
+def test_approvals_and_unknown_outcomes_are_counted_apart(tmp_path: Path) -> None:
+    """An escalated trace with an error may be denied, too."""
+    unknown = ["a: slow", f"{UNKNOWN_OUTCOME}'refund' is unknown", f"{UNKNOWN_OUTCOME}'buy' is unknown"]
+    rows = [
+        verdict("a", ("limit", 0), decision="escalate"),
+        verdict("b", ("limit", 0), decision="escalate", errors=unknown),
+        verdict("c", decision="deny", errors=["slow"]),
+    ]
+    totals = make_report(str(results(tmp_path / "out", rows))).totals
+    assert (totals.denied, totals.escalated, totals.unchecked, totals.unknown_outcomes) == (3, 1, 2, 1)
 
 
 def test_a_week_is_that_of_the_last_event_in_utc(tmp_path: Path) -> None:

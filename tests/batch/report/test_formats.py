@@ -114,6 +114,6 @@ def test_html_needs_matplotlib(report: AuditReport) -> None:
 
 def test_the_formats_are_known_by_name() -> None:
     """An unknown one is an error."""
-    assert list(FORMATS) == ["html", "json", "markdown", "parquet"]
+    assert {"html", "json", "markdown", "parquet"} <= {*FORMATS}
     with pytest.raises(InputError, match="unknown report format 'pdf'"):
         FORMATS.load("pdf")

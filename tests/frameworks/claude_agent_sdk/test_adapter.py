@@ -561,3 +561,11 @@ def test_the_policy_is_loaded_once(tmp_path: Path) -> None:
         ran(guard, tmp_path, [refund(5)], shop, named="c1")
     assert shop.refunds == [("W1", 5)]
     assert offline("", tmp_path)["setting_sources"] == []
+
+
+def test_options_without_a_reviewer_are_reported(tmp_path: Path, caplog: Any) -> None:
+    """Attached to a guard whose rules may escalate, and once."""
+    guard = guard_of(tmp_path, APPROVED, aliases=ALIASES)
+    for _ in range(2):
+        guarded(shop_options("", tmp_path, {"refund": Shop().arefund}), guard)
+    assert len([line for line in caplog.messages if "pass can_use_tool" in line]) == 1

@@ -138,12 +138,38 @@ def test_an_approval_with_await(tmp_path: Path) -> None:
 
 @BOTH
 def test_without_a_checkpointer_an_escalation_is_a_denial(build: Any, tmp_path: Path) -> None:
-    """The denial explains what to configure."""
+    """The denial has the rule's reason, and explains what to configure; no reviewer has rejected anything."""
     shop = Shop()
     made = build(guard_of(tmp_path, APPROVED), says([refund(500)]), tools_of_shop(shop), checkpointer=None)
-    invoke = made.invoke(user(), thread())
-    assert "checkpointer" in results(invoke)[0].content
+    text = results(made.invoke(user(), thread()))[0].content
+    assert "- large: More than 100 needs a person's approval." in text
+    assert "compile it with checkpointer=..." in text
+    assert "rejected" not in text
     assert shop.refunds == []
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("rules", "options", "warnings"),
+    [(APPROVED, {}, 1), (APPROVED, {"approver": lambda _: True}, 0), (LIMIT, {}, 0)],
+    ids=["asks", "approver", "never asks"],
+)
+def test_a_missing_checkpointer_is_reported_before_a_call_needs_it(
+    build: Any, rules: str, options: Any, warnings: int, tmp_path: Path, caplog: Any
+) -> None:
+    """Once for each guard, in the first run: the host shows it no earlier."""
+    guard, shop = guard_of(tmp_path, rules, **options), Shop()
+    for name in ("first", "second"):
+        model = says([refund(50)], "done")
+        build(guard, model, tools_of_shop(shop), checkpointer=None).invoke(user(), thread(name))
+    assert len([line for line in caplog.messages if "no checkpointer" in line]) == warnings
+    assert shop.refunds == [("W1", 50)] * 2
+
+
+def test_a_middleware_reports_a_missing_checkpointer_before_any_model_request(tmp_path: Path, caplog: Any) -> None:
+    """The run makes no call at all."""
+    agent(guard_of(tmp_path, APPROVED), says("hello"), [], checkpointer=None).invoke(user(), thread())
+    assert "no checkpointer" in caplog.text
 
 
 def test_a_halt_stops_a_node_that_handles_all_errors(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ from pydantic import (
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp import GuardMiddleware, GuardServerMiddleware
+from tests.enforcement.guards import MemoryLog
+from tests.frameworks.guarded_runs import RUNS, Ran, Stage
 from tests.frameworks.scenarios import (
     APPROVED,
     ASKS,
@@ -53,6 +55,7 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
+    PENDING,
     Shop,
     broken_rules,
     guard_of,
@@ -133,6 +136,48 @@ def test_a_denied_refund_is_replanned(tmp_path: Path, serve: Serve, mode: str) -
     assert error
     assert "refund 100 or less" in reply
     assert (paid, shop.refunds) == ((False, "refunded 50 of W1"), [("W1", 50)])
+
+
+async def calls_of(agent: Any, turns: Any) -> Ran:
+    async with agent:
+        texts = [(await call(agent, *proposed))[1] for turn in turns if not isinstance(turn, str) for proposed in turn]
+    return Ran("", texts)
+
+
+@pytest.mark.parametrize(
+    ("make", "connect"),
+    [
+        (fast, Client),  # a connection with protocol 2026-07-28
+        (fast, lambda server: client(server, "legacy")),
+        (plain, lambda server: client(server, "legacy")),
+    ],
+    ids=["fastmcp", "fastmcp, handshake", "mcp, handshake"],
+)
+def test_a_conversation_ends_with_its_connection(
+    make: Serve, connect: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning says what is missing, as the log does; another connection is another conversation."""
+    log, shop = MemoryLog(), Shop()
+    server = make(guard_of(tmp_path, PENDING, log=log), tools_of(shop, *NAMES))
+    for _ in range(2):
+        run(calls_of(connect(server), [[refund(5)]]))
+    run(calls_of(connect(server), [[refund(6), ("wire", {"amount": 6})]]))
+    run(calls_of(connect(server), []))
+    assert caplog.text.count("at the end: Wire what you refund.") == 2
+    assert [record["label"] for record in log.of("end")] == [1, 1, 0]
+    assert (len(shop.refunds), shop.wired) == (3, [6])
+
+
+def test_a_named_conversation_goes_on_in_other_sessions(tmp_path: Path) -> None:
+    def played(guard: ToolGuard, shop: Shop, *turns: Any) -> Ran:
+        server = FastMCP("shop")
+        for function in (shop.refund, shop.wire):
+            server.tool(function)
+        server.add_middleware(GuardMiddleware(guard, conversation=lambda _: "c1"))
+        ran: Ran = run(calls_of(Client(server), turns))
+        return ran
+
+    RUNS["a run ends no conversation"](Stage(played, ToolError, tmp_path, written=False, strict=True))
 
 
 def test_an_order_of_steps(tmp_path: Path, serve: Serve, mode: str) -> None:

@@ -27,6 +27,7 @@ from guardagent.frameworks.python import (
     run_tool_calls,
 )
 from tests.docs.test_docs import BLOCK, run_python
+from tests.frameworks.guarded_runs import RUNS, Ran, Stage
 from tests.frameworks.scenarios import (
     APPROVED,
     ASKS,
@@ -100,6 +101,18 @@ def test_a_refund_is_blocked_and_replanned(tmp_path: Path) -> None:
     assert "refund 100 or less" in model.shown[1][-1]["content"]
     assert (answer.text, answer.ended) == ("Done.", None)
     assert [message["role"] for message in answer.messages] == ["user", *["assistant", "tool"] * 2, "assistant"]
+
+
+def run(guard: ToolGuard, shop: Shop, *turns: Any, named: str = "c1") -> Ran:
+    """Runs a model, whose turns are texts or lists of (tool, arguments)."""
+    model = Model(*[turn if isinstance(turn, str) else [proposed(*call) for call in turn] for turn in turns])
+    tools = tools_of(shop, "refund", "wire")
+    answer = run_agent(model, [{"role": "user", "content": "please"}], tools, guard, conversation=named)
+    return Ran(answer.text, [str(read) for read in model.shown])
+
+
+def test_a_run_ends_no_conversation(tmp_path: Path) -> None:
+    RUNS["a run ends no conversation"](Stage(run, ToolDenied, tmp_path, written=True, strict=True))
 
 
 def test_only_a_successful_login_counts(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.smolagents import AgentHalted, conversation, guarded
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.guarded_runs import Ran, guarded_run_test, refund
-from tests.frameworks.scenarios import AT_MOST_ONE, HALTED, LIMIT, MISSPELT, Shop, guard_of
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, HALTED, LIMIT, MISSPELT, Shop, guard_of
 from tests.frameworks.smolagents.agents import Kind, ScriptedModel, agent_of
 
 KINDS: tuple[Kind, ...] = ("calls", "code")
@@ -344,3 +344,9 @@ def test_unjudged_arguments_are_passed_on(tmp_path: Path) -> None:
         agent.run("please", additional_args={"till": till})
     assert received == [till]
     assert refund.forward("W1", till) == "done"
+
+
+def test_a_missing_approver_is_reported(tmp_path: Path, caplog: Any) -> None:
+    """An agent is attached to a guard whose rules may escalate."""
+    guarded(agent_of("calls", tools_of(Shop()), ScriptedModel("calls", ())), guard_of(tmp_path, APPROVED))
+    assert "attached: each call that a rule escalates is denied: this host has no approvals of its own" in caplog.text

@@ -18,6 +18,7 @@ from guardagent.generation.local.formats.objects import JsonScanner, MalformedCa
 from guardagent.generation.local.tool_schemas import read_tools
 from guardagent.generation.local.turn import InvalidToken, TurnBuffer
 from guardagent.generation.local.vocabulary import vocabulary_of
+from tests.docs.test_docs import ROOT
 from tests.generation.local import tiny
 
 pytestmark = pytest.mark.slow
@@ -203,6 +204,12 @@ def test_the_format_is_detected_from_the_chat_template(name: str) -> None:
     assert find_format("auto", TEMPLATES[name], []) is find_format(name, "", [])
     assert find_format("auto", TEMPLATES[name], ["<think>"]) is find_format(name, "", [])
     assert {*format_names()} == {*TEMPLATES}
+
+
+def test_the_page_has_each_format() -> None:
+    """In its table."""
+    page = (ROOT / "docs" / "generation.md").read_text(encoding="utf-8")
+    assert [name for name in format_names() if f"| `{name}` |" not in page] == []
 
 
 def test_the_format_is_detected_from_the_tokens() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from guardagent.packs.catalogue import packs as packs_of_the_catalogue
 from guardagent.policy.lint import LintFinding, lint, lint_report
 from guardagent.policy.logic.sessions import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, contradictory, rule
@@ -152,3 +154,71 @@ def test_calls_that_were_judged_need_no_proof(tmp_path: Path) -> None:
     findings = [lint_report(path, known=known).findings for known in (shown, KnownCalls())]
     assert [finding.message for finding in findings[0]] == [finding.message for finding in findings[1]]
     assert lint_report(path, ["vacuous"], known=KnownCalls.of([], ["always"])).findings == ()
+
+
+def test_everything_ends_within_the_time_and_what_is_open_is_named(tmp_path: Path) -> None:
+    """Also what is no question to the solver, such as cases that rules speak of."""
+    rules = [f"forall(tool_{at % 9}(a=a, b=b), a > {at} -> b < {at} || fact(f{at % 5}) == b)" for at in range(60)]
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(rules)],
+            }
+        )
+    )
+    started = time.thread_time()
+    report = lint_report(path, seconds=0.3)
+    assert time.thread_time() - started < 1.5
+    assert [line.partition(" (")[0] for line in report.undecided] == [
+        "whether tools can be called",
+        "whether rules can be violated",
+        "whether rules imply others",
+    ]
+    assert all(re.search(r"\((r|tool_)\d.*\): not decided: 0.3 seconds", line) for line in report.undecided)
+
+
+def test_rules_of_packs_are_questioned_only_beside_own_rules(tmp_path: Path) -> None:
+    """So that a file with all packs is linted soon, and a contradiction with one of its own rules is found."""
+    path = tmp_path / "policies.yaml"
+    packs = [f"guardagent:{pack.name}" for pack in packs_of_the_catalogue()]
+    own = ["forall(refund(amount=a), a <= 100)", "forall(refund(amount=a), a >= 200)"]
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "include": packs,
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(own)],
+            }
+        )
+    )
+    started = time.thread_time()
+    report = lint_report(path)
+    assert time.thread_time() - started < 10
+    assert [(finding.kind, finding.policy, finding.tool) for finding in report.findings] == [
+        ("contradictory", "r1", "refund")
+    ]
+    assert report.undecided == ()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["tool(f) matches /get_.*/", "!(tool(f) matches /drop_.*/)", 'tool(f) matches /put_.*/ -> has(args(f), "x")'],
+)
+def test_nothing_is_proved_of_tools_that_a_file_does_not_name(condition: str, tmp_path: Path) -> None:
+    """A rule may tell them apart by their names, and no made-up tool stands for all."""
+    path = tmp_path / "policies.yaml"
+    rules = [f"forall(f:*(), {condition})", "forall(get_refund(amount=a), a <= 100)"]
+    path.write_text(
+        json.dumps(
+            {
+                "version": 1,
+                "unlisted": "allow",
+                "policies": [{"id": f"r{at}", "temporal": text} for at, text in enumerate(rules)],
+            }
+        )
+    )
+    assert lint(path) == []

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from guardagent._support import json_values
 from guardagent._support.plugins import Plugins
-from guardagent.errors import InputError
+from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.language.answer_step import ANSWER, answer_arguments
 
 if TYPE_CHECKING:
@@ -321,6 +321,9 @@ def load_reader(name: str) -> Any:
     Raises:
         UnknownNameError: there is no reader of this name.
     """
+    known = [reader.replace("_", "-") for reader in READERS]
+    if name.replace("_", "-") not in known:
+        raise UnknownNameError("trace format", name, ["jsonl", "parquet", *known])
     return READERS.load(name.replace("-", "_"))
 
 

@@ -31,7 +31,7 @@ from autogen_agentchat.base import Team
 from autogen_agentchat.teams import BaseGroupChat
 
 from guardagent.enforcement import EnforcementPoint
-from guardagent.enforcement.host_adapter import HostAdapter
+from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import (
@@ -102,6 +102,7 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
 
     def __init__(self, guard: EnforcementPoint, named: Named, unguarded: frozenset[str]) -> None:
         super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self.approval.report_missing(NO_APPROVER)
         self._unguarded = unguarded
         self._agents: dict[int, AssistantTools] = {}
         self.tools = AutoGenTools(self, self.guard_agent)

@@ -30,9 +30,11 @@ import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher
 
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.host_adapter import HostApproval
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
+    NO_REVIEWER,
     PRE,
     ClaudeCalls,
     ClaudeSessions,
@@ -209,6 +211,8 @@ class ClaudeAttachment:
         self.guard.attach(spec for specs in self._specs.values() for spec in specs)
         schemas = {spec.name: spec.schema for server in servers for spec in self._specs[server.name]}
         reviewer = options.can_use_tool
+        if reviewer is None:
+            HostApproval(self.guard).report_missing(NO_REVIEWER)
         self.calls = ClaudeCalls(self.guard, schemas, reviewed=reviewer is not None)
         self.sessions = ClaudeSessions(named, options)
         hooks = AttachedHooks(self.calls, self.sessions)

@@ -27,7 +27,7 @@ from pydantic import PrivateAttr
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import HostAdapter, unaccepted_names
+from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, unaccepted_names
 from guardagent.enforcement.host_runs import Named
 from guardagent.enforcement.tool_arguments import ToolArguments
 from guardagent.errors import InputError, error_text
@@ -439,6 +439,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
         unguarded: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self.approval.report_missing(NO_APPROVER)
         self._unjudged, self._unguarded = unjudged, unguarded
 
     def __deepcopy__(self, memo: Any) -> CrewAttachment:

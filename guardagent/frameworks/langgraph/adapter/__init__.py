@@ -29,7 +29,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
 from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
 from guardagent.frameworks.langgraph.adapter.runs import RunStopped, conversation_of, messages_of, require_nested
-from guardagent.frameworks.langgraph.adapter.tools import MARK
+from guardagent.frameworks.langgraph.adapter.tools import MARK, has_reviewer
 
 __all__ = [
     "GuardMiddleware",
@@ -81,10 +81,14 @@ class GuardMiddleware(AgentMiddleware):
         self._calls.attach(as_tools(tools))
 
     def before_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the host's signature
-        """Refuses a run without a conversation id, and a nested agent that runs outside a guarded tool."""
+        """Refuses a run without a conversation id, and a nested agent that runs outside a guarded tool.
+
+        Warns if nobody can be asked in this run: a middleware learns of the checkpointer here at the earliest.
+        """
         if self._nested:
             require_nested(self.guard, _config())
         conversation_of(self.guard, _config())
+        has_reviewer(self._calls, _config())
 
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above

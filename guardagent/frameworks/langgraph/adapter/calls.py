@@ -28,6 +28,7 @@ from guardagent.frameworks.langgraph.adapter.tools import (
     ToolCallProposal,
     ToolSignature,
     guarded_tool,
+    has_reviewer,
     refuse_substitutes,
 )
 
@@ -149,6 +150,7 @@ class GuardedCalls(HostAdapter[HostScope]):
         inside = enclosing_tool(self.guard, config)
         conversation = thread_of(config) if inside is None else inside.conversation
         messages = messages_of(request.state, self._messages_key)
+        has_reviewer(self, config)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
         task = self.shared.tasks.of((conversation, namespace)) if namespace else Task()
         source = _proposing_message(messages, request.tool_call.get("id"))

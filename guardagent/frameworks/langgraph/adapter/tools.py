@@ -26,7 +26,7 @@ from guardagent.enforcement import Approval, HostCall, Outcome
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_arguments, plain_value
 from guardagent.enforcement.decisions import gave_up
-from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
 from guardagent.enforcement.host_runs import HostScope
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
@@ -355,10 +355,15 @@ def _marked_arun(own: Callable[..., Any], tool: Callable[[], Any], proposal: Too
 
 # --- a call
 
-_NO_CHECKPOINTER = (
-    "it needs human approval, but this graph has no checkpointer and cannot wait for one; "
-    "compile it with checkpointer=..., or give the guard an approver"
-)
+_NO_CHECKPOINTER = "this graph has no checkpointer; compile it with checkpointer=..., or give the guard an approver"
+
+
+def has_reviewer(adapter: HostAdapter[HostScope], config: Mapping[str, Any]) -> bool:
+    """Whether a run can wait for a reviewer; the host shows its checkpointer only to a run."""
+    if (config.get("configurable") or {}).get("__pregel_checkpointer"):
+        return True
+    adapter.approval.report_missing(_NO_CHECKPOINTER)
+    return False
 
 
 class GraphInvocation(ToolInvocation[HostScope]):
@@ -500,6 +505,8 @@ class GraphInvocation(ToolInvocation[HostScope]):
             if answer is None and verdict is None:
                 verdict, call = yield from life.judge(call)
                 continue
+            if answer is None and verdict is not None and not has_reviewer(self.adapter, self._proposal.config):
+                return explained(verdict, f"whether a person approves it: {_NO_CHECKPOINTER}"), call
             approval = self._ask(call, verdict) if answer is None and verdict is not None else Approval.read(answer)
             if approval.choice == "edit":
                 approval = self._validated_edit(approval)
@@ -509,8 +516,6 @@ class GraphInvocation(ToolInvocation[HostScope]):
 
     def _ask(self, call: HostCall, verdict: Verdict) -> Approval:
         proposal = self._proposal
-        if not (proposal.config.get("configurable") or {}).get("__pregel_checkpointer"):
-            return Approval("reject", reason=_NO_CHECKPOINTER)
         assert proposal.run is not None
         try:
             shown = self.guard.request(call, verdict).to_dict()

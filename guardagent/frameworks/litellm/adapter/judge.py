@@ -21,6 +21,7 @@ from litellm.types.guardrails import LitellmParams
 
 from guardagent._support.arguments import normalized_name
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolGuard, ToolSpec
+from guardagent.enforcement.host_adapter import HostApproval
 from guardagent.enforcement.remote import RemoteGuard, wait_for_reviewers
 from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.enforcement.tool_guard import gave_up
@@ -138,7 +139,9 @@ def _guard(options: ReadOptions) -> EnforcementPoint:
     odd = [name for name in (*_LOCAL, *_REMOTE, *_BOTH) if name in options.values and name not in others]
     if odd:
         raise InputError(f"the option {odd[0]!r} of the guardrail does not go with {names[0]!r}")
-    return {"guard": _own, "policies": _local, "server": _remote}[names[0]](options)
+    guard = {"guard": _own, "policies": _local, "server": _remote}[names[0]](options)
+    HostApproval(guard).report_missing("the guardrail has neither 'approver' nor, with a server, 'reviewers'")
+    return guard
 
 
 def _own(options: ReadOptions) -> EnforcementPoint:

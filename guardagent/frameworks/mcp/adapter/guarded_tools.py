@@ -7,14 +7,18 @@ its arguments are validated without coercion.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
+import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, get_type_hints
+from weakref import WeakKeyDictionary, WeakSet
 
+import anyio
 import mcp_types as types
 from fastmcp.exceptions import ToolError
 from fastmcp.server.context import Context
@@ -33,14 +37,84 @@ from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.calls import opaque_type, plain_arguments, plain_value
+from guardagent.enforcement.host_adapter import end_conversation
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import denial_message, outcome_of_result
-from guardagent.frameworks.mcp.adapter.proxy import MISSING, session_of
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
+
+# --- the client's session, in a server of the mcp library
+
+MISSING = (
+    "this request belongs to no session, so that nothing is known of what came before it. Serve over stdio, or HTTP "
+    "with sessions (not stateless, and clients with a protocol before 2026-07-28), or pass conversation=, which tells "
+    "the id of the conversation from the request's context"
+)
+
+_channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_GRACE = 0.05  # seconds after a connection is closed, in which the calls that this cancels are recorded
+
+
+class ClientSessions:
+    """The sessions of a server's clients. The conversation of one ends with its connection, if the library tells.
+
+    Args:
+        guard: judges their calls.
+    """
+
+    def __init__(self, guard: EnforcementPoint) -> None:
+        self._guard = guard
+        self._watched: WeakSet[Any] = WeakSet()
+
+    def name(self, session: Any, request: Any) -> str | None:
+        """Returns the id of a client's session; None if the transport has none, so every request is independent.
+
+        Args:
+            session: the `ServerSession` of a request.
+            request: its HTTP request, if any.
+        """
+        channel = _channel(getattr(session, "_request_outbound", None))
+        if request is not None:
+            session_id = getattr(getattr(session, "_connection", None), "session_id", None)
+            name = f"mcp-{session_id}" if isinstance(session_id, str) and session_id else None
+        else:
+            name = None if channel is None else _channels.setdefault(channel, f"mcp-{secrets.token_hex(16)}")
+        tasks = getattr(channel, "_tg", None)  # the tasks of the connection, which are cancelled when it closes
+        if name is not None and tasks is not None and channel not in self._watched:
+            self._watched.add(channel)
+            tasks.start_soon(self._end_with, name)
+        return name
+
+    async def _end_with(self, name: str) -> None:
+        """Waits until the connection is closed, and ends its conversation."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(_GRACE)
+                await asyncio.to_thread(end_conversation, self._guard, name)
+
+
+def _channel(context: Any) -> Any:
+    """Returns the library's dispatcher; over pipes or in memory there is one for each client."""
+    context = getattr(context, "_inner", context)
+    dispatcher = getattr(context, "_dispatcher", None)
+    if dispatcher is not None:
+        return dispatcher
+    back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
+    return captured(back, "peer")
+
+
+def captured(function: Any, name: str) -> Any:
+    """Returns a variable that a function has of the one around it; None if there is none."""
+    if not inspect.isfunction(function):
+        return None
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return next((cell.cell_contents for known, cell in cells if known == name), None)
+
 
 # --- the gate
 
@@ -73,7 +147,7 @@ class Gate:
 
     def __init__(self, guard: EnforcementPoint, conversation: Callable[[Context], str | None] | None = None) -> None:
         self._guard, self._conversation = guard, conversation
-        self._rounds = Rounds(guard)
+        self._rounds, self._sessions = Rounds(guard), ClientSessions(guard)
 
     def conversation(self) -> str | None:
         """Returns the conversation id of the current request; None if it has no session."""
@@ -84,7 +158,7 @@ class Gate:
         if self._conversation is not None:
             return self._conversation(context)
         request = context.request_context
-        return session_of(request.session, request.request) if request is not None else None
+        return self._sessions.name(request.session, request.request) if request is not None else None
 
     async def run(self, call: HostCall, execute: Callable[[Mapping[str, Any]], Awaitable[Any]]) -> Any:
         """Judges a call, and runs it if it is allowed.

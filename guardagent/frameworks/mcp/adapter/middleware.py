@@ -45,13 +45,15 @@ from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import DENIED, denial_message
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
 from guardagent.frameworks.mcp.adapter.guarded_tools import (
+    MISSING,
+    ClientSessions,
     Gate,
     GuardedTool,
+    captured,
     guarded_tool,
     noting_edits,
     require_plain,
 )
-from guardagent.frameworks.mcp.adapter.proxy import MISSING, captured, session_of
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
 
@@ -314,7 +316,7 @@ class GuardServerMiddleware:
     def __init__(self, guard: EnforcementPoint, *, conversation: Callable[[Any], str | None] | None = None) -> None:
         self._guard, self._conversation = guard, conversation
         self._catalogue = Catalogue(guard)
-        self._rounds = Rounds(guard)
+        self._rounds, self._sessions = Rounds(guard), ClientSessions(guard)
 
     async def __call__(self, context: Any, call_next: Any) -> Any:
         """Handles one message of a client; `context` is a `ServerRequestContext`."""
@@ -376,7 +378,7 @@ class GuardServerMiddleware:
     def _session(self, context: Any) -> str | None:
         if self._conversation is not None:
             return self._conversation(context)
-        return session_of(context.session, context.request)
+        return self._sessions.name(context.session, context.request)
 
     def _decide(self, context: Any, proposed: HostCall) -> Procedure[JudgedCall]:
         async def ask(call: HostCall, verdict: Verdict) -> Approval | None:

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
-import logging
 import os
 import queue
-import secrets
 import signal
 import sys
 import threading
@@ -24,11 +21,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from guardagent._support.files import parse_json, read_text
 from guardagent._support.http import HttpAdmission, HttpEndpoint, serve
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, ToolSpec
+from guardagent.enforcement.host_adapter import end_conversation
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, tools_of
@@ -36,9 +33,6 @@ from guardagent.frameworks.mcp.adapter.http_front import HttpFront, HttpLimits
 from guardagent.frameworks.mcp.adapter.relay import Escalation, Relay, ToClient
 from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, Target
 from guardagent.types.values import SessionPrincipal
-
-_log = logging.getLogger("guardagent")
-
 
 # --- a client at standard input and output
 
@@ -165,7 +159,7 @@ class Proxy:
                 server.cancel()
                 await asyncio.gather(server, return_exceptions=True)
                 if not self.resumable:
-                    self._over(name)
+                    end_conversation(self.guard, name)
                 front.close()
 
     async def serve_http(self, endpoint: HttpEndpoint[HttpLimits]) -> None:
@@ -182,7 +176,7 @@ class Proxy:
             return self._relay(specs, f"mcp-{name}", to_client)
 
         def end(name: str) -> None:
-            self._over(f"mcp-{name}")
+            end_conversation(self.guard, f"mcp-{name}")
             self.principals.pop(f"mcp-{name}", None)
 
         admission = HttpAdmission(endpoint.hosts, endpoint.authenticate)
@@ -198,12 +192,6 @@ class Proxy:
     def _relay(self, specs: list[ToolSpec], name: str, to_client: ToClient) -> Relay:
         catalogue = Catalogue(self.guard, specs, _SERVER)
         return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
-
-    def _over(self, name: str) -> None:
-        with contextlib.suppress(InputError):  # the conversation has no calls
-            verdict = self.guard.end(name)
-            if verdict.reasons:
-                _log.warning("at the end of %s: %s", name, "; ".join(verdict.reasons))
 
 
 @contextlib.contextmanager
@@ -222,54 +210,6 @@ def _signals() -> Any:
     finally:
         for sign in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(sign)
-
-
-# --- the client's session, in a server of the mcp library
-
-MISSING = (
-    "this request belongs to no session, so that nothing is known of what came before it. Serve over stdio, or HTTP "
-    "with sessions (not stateless, and clients with a protocol before 2026-07-28), or pass conversation=, which tells "
-    "the id of the conversation from the request's context"
-)
-
-_channels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-
-
-def session_of(session: Any, request: Any) -> str | None:
-    """Returns the id of a client's session; None if the transport has no sessions, so every request is independent.
-
-    Args:
-        session: the `ServerSession` of a request.
-        request: its HTTP request, if any.
-    """
-    if request is not None:
-        session_id = getattr(getattr(session, "_connection", None), "session_id", None)
-        return f"mcp-{session_id}" if isinstance(session_id, str) and session_id else None
-    channel = _channel(getattr(session, "_request_outbound", None))
-    if channel is None:
-        return None
-    known = _channels.get(channel)
-    if known is None:
-        known = _channels[channel] = f"mcp-{secrets.token_hex(16)}"
-    return known
-
-
-def _channel(context: Any) -> Any:
-    """Returns the library's dispatcher; over pipes or in memory there is one for each client."""
-    context = getattr(context, "_inner", context)
-    dispatcher = getattr(context, "_dispatcher", None)
-    if dispatcher is not None:
-        return dispatcher
-    back = getattr(context, "_back_request", None)  # in memory the library only keeps the channel back to the client
-    return captured(back, "peer")
-
-
-def captured(function: Any, name: str) -> Any:
-    """Returns a variable that a function has of the one around it; None if there is none."""
-    if not inspect.isfunction(function):
-        return None
-    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
-    return next((cell.cell_contents for known, cell in cells if known == name), None)
 
 
 # --- a state file that another program maintains

@@ -21,7 +21,7 @@ from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutio
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
-from guardagent.enforcement.host_adapter import HostAdapter, answer_text, last_user_text, withheld
+from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, answer_text, last_user_text, withheld
 from guardagent.enforcement.host_runs import Named
 from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
@@ -151,6 +151,7 @@ class SmolagentsAttachment(HostAdapter[SmolagentsScope]):
 
     def __init__(self, guard: EnforcementPoint, named: Named, unjudged: Mapping[str, Collection[str]]) -> None:
         super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        self.approval.report_missing(NO_APPROVER)
         self.unjudged = unjudged
 
     # --- agents and tools

@@ -1,0 +1,74 @@
+"""Without `tools:`, lint notes names that are spelled almost alike, and that nothing else was checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from guardagent.policy.lint import lint_report
+
+RULES = """version: 1
+unlisted: allow
+policies:
+  - {id: first, temporal: 'forall(refund(amount=a), a <= 100)'}
+  - {id: second, temporal: 'before(refund(order_id=o), true, get_order(id=o), true)'}
+  - {id: third, temporal: '%s'}
+"""
+
+
+def notes(rule: str, folder: Path, head: str = "") -> tuple[str, ...]:
+    """The notes on three rules, the last of which is given; no note is a finding or an open question."""
+    (folder / "policies.yaml").write_text(head + RULES % rule)
+    report = lint_report(folder / "policies.yaml")
+    assert (report.findings, report.undecided) == ((), ())
+    return report.notes
+
+
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        (
+            "G(tool:cancel -> O tool:get_oder)",
+            "the tools 'get_order' (rule 'second') and 'get_oder' (rule 'third') are",
+        ),
+        (
+            "G(tool:cancel -> O tool:getOrder)",
+            "the tools 'get_order' (rule 'second') and 'getOrder' (rule 'third') are",
+        ),
+        (
+            "forall(refund(ammount=a), a > 0)",
+            "arguments 'amount' (rule 'first') and 'ammount' (rule 'third') of 'refund'",
+        ),
+        ("forall(f:refund(), args(f).amuont > 0)", "arguments 'amount' (rule 'first') and 'amuont' (rule 'third')"),
+    ],
+)
+def test_names_that_are_spelled_almost_alike_are_noted(rule: str, names: str, tmp_path: Path) -> None:
+    """With both rules; then comes the line on what was not checked."""
+    near, unchecked = notes(rule, tmp_path)
+    assert names in near
+    assert "has no 'tools:'" in unchecked
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "G(tool:cancel -> O tool:set_order)",
+        "G(tool:cancel -> O tool:get_orders)",
+        "forall(refund(amount2=a), a > 0)",
+        "forall(pay(ammount=a), a > 0)",
+    ],
+)
+def test_other_words_plurals_and_numbers_are_names_of_their_own(rule: str, tmp_path: Path) -> None:
+    """Only what was not checked is said."""
+    assert len(notes(rule, tmp_path)) == 1
+
+
+def test_the_tools_of_a_tag_are_alternatives(tmp_path: Path) -> None:
+    """A host has one of them."""
+    assert len(notes("forall(@shell(), false)", tmp_path, "tags: {shell: [bash, Bash, run_shell, runShell]}\n")) == 1
+
+
+def test_with_tools_there_is_nothing_to_note(tmp_path: Path) -> None:
+    """A name that they lack is an error when the file is loaded."""
+    assert notes("G(tool:get_oder -> O tool:get_order)", tmp_path, "tools: [refund, get_order, get_oder]\n") == ()
