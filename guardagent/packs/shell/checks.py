@@ -214,6 +214,16 @@ _MOVES = {
 }
 _NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
 _EXCLUDED_GROUPS = [(negation, group) for negation in _NOT for group in ("(", "\\(")]
+# Folders that are made again by a build, a test or an installation, and files.
+_MADE_AGAIN = re.compile(
+    r"(?:^|/)(?:node_modules|bower_components|builds?|dist|outputs?|out|target|bin|obj|coverage|htmlcov|results?|reports?"
+    r"|(?:[\w-]+-)?(?:results|report|build|dist|out|output|static)|(?:cmake-)?build-[\w-]+|dist-[\w-]+|zig-(?:cache|out)"
+    r"|(?:tmp|temp|scratch)[\w.-]*|[\w.-]+[._-](?:tmp|temp|bak)|logs?|venv|env|deps|vendor|Pods|DerivedData|elm-stuff|_build"
+    r"|_site|site|generated|__\w+__|[\w.-]*cache[\w.-]*|[\w.*-]+\.egg-info|screenshots|videos|mlruns|wandb|lightning_logs"
+    r"|\.(?:next|nuxt|svelte-kit|turbo|gradle|tox|nox|venv|env|eggs|terraform|stack-work|dart_tool|angular|expo|vite|output"
+    r"|serverless|aws-sam|docusaurus|ipynb_checkpoints|nyc_output|vercel|netlify|hypothesis|kotlin|cxx|yarn|pnpm-store"
+    r"|coverage))(?:/|$)|[\w*-]\.\w{1,8}$"
+)
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 
@@ -222,6 +232,8 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
     for path in paths_of((*emptied, *_deleted(command)), command, workspace):
         yield from deleted(path)
+        if _is_recursive(command):
+            yield from _of_folder(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
     is_piped = name == "xargs" or (name == "parallel" and ":::" not in words)
@@ -235,6 +247,17 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "delete"
     if name in ("docker", "podman") and words[1:2] == ["prune"]:
         yield "delete"
+
+
+def _is_recursive(command: ShellCommand) -> bool:
+    """Whether a program that deletes takes folders with what is in them."""
+    is_asked = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive", option) for option in options(command))
+    return is_asked or command.name not in ("rm", "rmdir", "unlink", "shred", "srm", "pytest", "py.test", *_MOVES)
+
+
+def _of_folder(path: str | None) -> Iterator[str]:
+    if path is not None and zone(path) == "inside" and not _MADE_AGAIN.search(path.rstrip("/")):
+        yield "folders"
 
 
 def _deleted(command: ShellCommand) -> tuple[Word, ...]:
@@ -256,6 +279,7 @@ def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
             yield "delete"
         elif not has_name:
             yield from deleted(path)
+            yield from _of_folder(path)
         elif zone(path) not in ("inside", "temporary"):
             yield "delete"
 
@@ -321,6 +345,19 @@ _UNCHECKED = re.compile(
     re.IGNORECASE,
 )
 _CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
+# Programs that install for all projects: which of their commands do.
+_FOR_ALL = {
+    "cargo": re.compile(r"^(?:b?install)\b(?!.* --(?:path|root|list|help)\b)"),
+    "go": re.compile(r"^install .*@"),
+    "gem": re.compile(r"^install\b(?!.* (?:-i|--install-dir)\b)"),
+    "pipx": re.compile(r"^(?:install|inject|upgrade)"),
+    "uv": re.compile(r"^tool (?:install|upgrade)"),
+    "dotnet": re.compile(r"^tool (?:install|update)\b.* (?:-g|--global)\b"),
+    "deno": re.compile(r"^install\b.* (?:-\w*g\w*|--global)\b"),
+    "luarocks": re.compile(r"^install\b(?!.*--(?:tree|local))"),
+    "cpanm": re.compile(r"^(?!.*(?:-[lL]\b|--local-lib|--installdeps))"),
+    **dict.fromkeys("brew port snap flatpak choco scoop winget".split(), re.compile("^(?:install|upgrade|tap) ")),
+}
 _MANAGER_SETTINGS = {
     **dict.fromkeys(("npm", "pip", "pip3"), ("set", "edit")),
     **dict.fromkeys(("pnpm", "yarn"), ("set",)),
@@ -342,8 +379,9 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
             yield "remote_code"
         if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):
             yield "remote_code"
-    if _installs_for_user(name, words):
-        yield "outside"
+    is_for_all = name in _FOR_ALL and _FOR_ALL[name].search(" ".join(words))
+    if is_for_all or _installs_for_user(name, words):
+        yield "installs"
     if (name == "go" and words[:2] == ["env", "-w"]) or (name == "npm" and words[:1] == ["set"]):
         yield "persistence"
     if words[:1] == ["config"] and set(_MANAGER_SETTINGS.get(name, ())) & set(words[1:]):
@@ -423,6 +461,9 @@ _CHANGES_ROWS = re.compile(r"\.(?:delete|update|raw|execute|create|save)\w*\(")
 
 def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
     if any(test(command) for test in _UNREADABLE):
+        yield "unreadable"
+    built = paths_of([(value,) for value in _build_places(command)], command, workspace)
+    if any(path is not None and zone(path) != "inside" for path in built):
         yield "unreadable"
     if INTERPRETERS.fullmatch(command.name or ""):
         yield from _of_foreign_code(command, workspace)
@@ -513,7 +554,27 @@ def _runs_by_option(command: ShellCommand) -> bool:
         return True
     if name in _WINDOWS_CODE and not {"-version", "--version", "-?", "/?"} & set(map(str.lower, words)):
         return True
-    return any(map(_ESCAPES.search, words))
+    is_rebase = name == "git" and "rebase" in words  # what it runs is judged as a script
+    return any(_ESCAPES.search(word) for word in words if not (is_rebase and word.startswith("--exec=")))
+
+
+# Programs that run what a folder or a file says, and the options that name it.
+_BUILDERS = frozenset("make gmake npm pnpm yarn bun cargo mvn mvnw rake just ant gradle gradlew go uv poetry".split())
+_CODE_PLACES = (
+    "-C --directory -f --file --makefile --prefix --dir --cwd --manifest-path --justfile -p --project-dir --project -I "
+    "--init-script"
+).split()
+_INSTALLERS = frozenset("pip pip3 npm pnpm yarn bun gem cargo".split())
+
+
+def _build_places(command: ShellCommand) -> Iterator[str]:
+    """The folders and files whose code a program builds, runs or installs."""
+    name, words = command.name or "", plain_words(command)
+    yield from (value for word in value_after(command, *(_CODE_PLACES if name in _BUILDERS else ())) for value in word)
+    if name in _INSTALLERS and {"install", "i", "add"} & set(words[:1]):
+        yield from (word for word in words[1:] if word.startswith(("/", "~")))
+    if name in ("sqlite3", "duckdb"):
+        yield from (value for word in command.reads for value in word)
 
 
 def _gives_code_to_console(command: ShellCommand, text: str) -> bool:

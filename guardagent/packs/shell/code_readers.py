@@ -99,6 +99,10 @@ CODE_READERS: dict[str, CodeReader] = {
     **dict.fromkeys(("sqlite3", "duckdb"), CodeReader(("-init",), takes_input=True, danger=_SQL["sqlite3"])),
     "psql": CodeReader(("-f", "--file"), takes_input=True, danger=_SQL["psql"]),
     **dict.fromkeys(("mysql", "mariadb"), CodeReader((), takes_input=True, danger=_SQL["mysql"])),
+    **dict.fromkeys(
+        "sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split(),
+        CodeReader(("-i", "-f", "--file", "--queries-file"), takes_input=True, danger=_SQL["psql"]),
+    ),
     "gdb": CodeReader(("-x", "--command", "-ix"), takes_input=True, danger=_DEBUGGER),
     "lldb": CodeReader(("-s", "-S", "--source"), takes_input=True, danger=_DEBUGGER),
     "m4": CodeReader((), takes_input=True, danger=re.compile(r"sys(?:cmd|val)|sinclude|include|debugfile|mkstemp")),
@@ -108,7 +112,10 @@ CODE_READERS: dict[str, CodeReader] = {
     "dc": CodeReader(("-f",), takes_input=True, danger=re.compile("!")),
 }  # fmt: skip
 # Programs whose output is the content of files or databases.
-DUMPS = frozenset("cat zcat gunzip gzip xzcat bzcat zstdcat pg_dump mysqldump mariadb-dump sqlite3 head tail".split())
+FILE_READERS = frozenset("cat zcat gunzip gzip xzcat bzcat zstdcat head tail".split())
+DUMPS = FILE_READERS | {"pg_dump", "mysqldump", "mariadb-dump", "sqlite3"}
+# Programs whose code decides what is lost: a file that nobody has seen cannot be judged.
+UNSEEN = frozenset("sed psql mysql mariadb sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split())
 
 
 def has_danger(name: str, code: str) -> bool:

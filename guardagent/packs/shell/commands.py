@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, pairwise
 
-from guardagent.packs.shell.code_readers import CODE_READERS, DUMPS, has_danger, package_scripts, started_scripts
+from guardagent.packs.shell.code_readers import (
+    CODE_READERS,
+    DUMPS,
+    FILE_READERS,
+    UNSEEN,
+    has_danger,
+    package_scripts,
+    started_scripts,
+)
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
 from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word, read_script
@@ -156,8 +164,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from _of_fd(command)
     elif re.fullmatch(r"python[\d.]*", name or "") and (words := _of_module(command.words[1:])):
         yield replace(command, words=words)
-    elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
-        words = _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
+    elif name in ("docker", "podman", "nerdctl", "kubectl", "oc"):
+        words = _in_container(command)
         yield from [replace(command, words=words)] if words else []
 
 
@@ -231,6 +239,17 @@ def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
     if rest[:1] in ((("exec",),), (("run",),)):
         words = _without_options(rest[1:], ["e", "u", "w", "v", "p", "env", "user", "workdir", "name", "entrypoint"], 1)
         yield from [replace(command, words=words)] if words else []
+
+
+def _in_container(command: ShellCommand) -> tuple[Word, ...]:
+    """The command that `docker exec NAME ...` or `kubectl exec POD -- ...` runs in a container."""
+    words = plain_words(command)
+    at = words.index("--") if "--" in words else 0
+    if command.name in ("kubectl", "oc") and any(rest[:1] == ["exec"] for rest in after_options(words[:at])):
+        return command.words[at + 2 :]
+    if words[:1] != ["exec"] or command.name in ("kubectl", "oc"):
+        return ()
+    return _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
 
 
 def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
@@ -372,6 +391,8 @@ def _of_git(words: tuple[Word, ...]) -> Iterator[str | None]:
             yield from _of_eval(_without_options(words[at + 2 :], [], 0))
         if word in (("-x",), ("--exec",)) and ("rebase",) in words:
             yield _only(after)
+        if ("rebase",) in words and after and after[0].startswith("--exec="):
+            yield after[0].partition("=")[2]
         if word and word[0].startswith("alias.") and (not after or after[0].startswith("!")):
             yield after[0][1:] if after else None
 
@@ -757,12 +778,14 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
     inputs = (*command.reads, *_printed_files(command.sources)) if is_code_input else ()
     for word in (*named, *inputs):
         for file in (files.find(place(command, value)) for value in word):
-            yield from file.kinds if file is not None else ("unreadable",) if name == "sed" else ()
+            yield from file.kinds if file is not None else ("unreadable",) if name in UNSEEN else ()
             texts += [file.text] if file is not None and file.text is not None else []
     sources = {source.name for source in command.sources}
     is_data = (
         reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
     )
+    if is_data and name in UNSEEN and not texts and sources & FILE_READERS:
+        yield "unreadable"
     if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):
         yield "unreadable"
         yield from output_kinds(command.sources)
