@@ -53,7 +53,8 @@ _LOCAL = re.compile(
 # All addresses of the machine; a `*` is one for an option that says so, or with a port.
 _LISTENS = re.compile(
     r"(?:--(?:host|bind|listen|addr(?:ess)?|ip)[= ]|-b |-H |(?:^| ))(?:0\.0\.0\.0|\[?::\]?|\*(?=:))(?::\d+)?(?: |$)"
-    r"|--(?:host|bind|listen|addr(?:ess)?|ip)[= ]\*(?: |$)|-m http\.server(?!.*(?:127\.|localhost))"
+    r"|--(?:host|bind|listen|addr(?:ess)?|ip)[= ]\*(?: |$)"
+    r"|(?:^| )--host(?: -|$)|-m http\.server(?!.*(?:127\.|localhost))"
 )
 _MENTIONS = frozenset("grep egrep fgrep rg ag ack sed awk jq echo printf git gh find test [ [[".split())
 

@@ -110,12 +110,8 @@ _ARCHIVE = re.compile(r"-?[a-zA-Z]*[cru][a-zA-Z]*f|--file")
 def _emptied(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command leaves empty: `> FILE`, `: > FILE`, `truncate -s 0 FILE`."""
     if command.name == "truncate":
-        return (
-            operands(command)
-            if any(re.fullmatch(r"-s0|--size=0", word) for word in options(command))
-            or (value_after(command, "-s", "--size")[:1] == (("0",),))
-            else ()
-        )
+        is_emptied = {"-s0", "--size=0"} & options(command) or value_after(command, "-s", "--size")[:1] == (("0",),)
+        return operands(command) if is_emptied else ()
     if command.words[:2] == (("cp",), ("/dev/null",)):
         return command.words[2:]
     prints_nothing = command.words in ((), (("true",),), ((":",),), (("echo",),), (("cat",), ("/dev/null",)))
@@ -344,18 +340,25 @@ _UNCHECKED = re.compile(
     r"|(?:acquire|apt)::\S*(?:allow[\w-]*=(?!0|no|false)|(?:verify|check)[\w-]*=(?:0|no|false))",
     re.IGNORECASE,
 )
-_CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
-# Programs that install for all projects: which of their commands do.
+# Programs that install, or remove, for all projects: which of their commands do.
+_CHANGE = r"(?:install|i|add|link|update|up|upgrade|require|uninstall|un|remove|rm|unlink)"
 _FOR_ALL = {
-    "cargo": re.compile(r"^(?:b?install)\b(?!.* --(?:path|root|list|help)\b)"),
+    **dict.fromkeys(
+        "npm pnpm bun deno dotnet".split(),
+        re.compile(rf"^(?=.*(?:^| )(?:-g|--global|--location=global)(?: |$))(?:\S+ )*{_CHANGE}(?: |$)"),
+    ),
+    **dict.fromkeys(("yarn", "composer"), re.compile(rf"^global {_CHANGE}\b")),
+    "conda": re.compile(r"^(?:\S+ )*(?:install|remove|update)(?: \S+)* (?:-n ?)?base\b"),
+    **dict.fromkeys(
+        ("pip", "pip3", "uv"),
+        re.compile(
+            r"^(?:pip )?(?:un)?install\b.* --(?:user|break-system-packages|system)\b|^tool (?:install|upgrade)\b"
+        ),
+    ),
+    "pipx": re.compile("^(?:install|inject|upgrade)"),
+    "cargo": re.compile(r"^b?install\b(?!.* --(?:path|root|list|help)\b)"),
     "go": re.compile(r"^install .*@"),
     "gem": re.compile(r"^install\b(?!.* (?:-i|--install-dir)\b)"),
-    "pipx": re.compile(r"^(?:install|inject|upgrade)"),
-    "uv": re.compile(r"^tool (?:install|upgrade)"),
-    "dotnet": re.compile(r"^tool (?:install|update)\b.* (?:-g|--global)\b"),
-    "deno": re.compile(r"^install\b.* (?:-\w*g\w*|--global)\b"),
-    "luarocks": re.compile(r"^install\b(?!.*--(?:tree|local))"),
-    "cpanm": re.compile(r"^(?!.*(?:-[lL]\b|--local-lib|--installdeps))"),
     **dict.fromkeys("brew port snap flatpak choco scoop winget".split(), re.compile("^(?:install|upgrade|tap) ")),
 }
 _MANAGER_SETTINGS = {
@@ -379,8 +382,7 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
             yield "remote_code"
         if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):
             yield "remote_code"
-    is_for_all = name in _FOR_ALL and _FOR_ALL[name].search(" ".join(words))
-    if is_for_all or _installs_for_user(name, words):
+    if name in _FOR_ALL and _FOR_ALL[name].search(" ".join(words)):
         yield "installs"
     if (name == "go" and words[:2] == ["env", "-w"]) or (name == "npm" and words[:1] == ["set"]):
         yield "persistence"
@@ -395,22 +397,6 @@ def _names(command: ShellCommand, name: str, words: list[str]) -> list[str]:
     if name.endswith("-compose") or words[:1] == ["compose"]:
         return [value for word in value_after(command, "-f", "--file") for value in word]
     return [word for option, word in pairwise(["", *words]) if not {option, word.partition("=")[0]} & _TEXTS]
-
-
-def _installs_for_user(name: str, words: list[str]) -> bool:
-    """Whether packages are added or removed outside of the project, by an option that says so."""
-    if name in ("npm", "pnpm", "bun"):
-        is_global = bool({"-g", "--global", "--location=global"} & set(words))
-        return is_global and bool(set(words) & _CHANGES_PACKAGES)
-    if name in ("yarn", "composer"):
-        return words[:1] == ["global"] and bool(set(words[1:2]) & _CHANGES_PACKAGES)
-    if name == "conda":
-        return bool({"install", "remove", "update"} & set(words)) and bool({"base", "-nbase"} & set(words))
-    return (
-        name in ("pip", "pip3", "uv")
-        and bool({"install", "uninstall"} & set(words[:2]))
-        and bool({"--user", "--break-system-packages", "--system"} & set(words))
-    )
 
 
 def _short_index(name: str, words: list[str]) -> bool:
@@ -434,6 +420,7 @@ _ESCAPES = re.compile(
     r"^(?:-o)?(?i:(?:dpkg|apt)::\S*-invoke)|^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
 )
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
+_EDITOR_CODE = re.compile(r"\w+ (?:-(?:c|es|S|l|f|-(?:cmd|eval|batch|script))|\+)|man -(?:P|H|-pager|-html)")
 _SHELL_SETTINGS = ("complete", "bind", "enable", "hash")
 # Programs of Windows that run code: in their words, in files, or from an address.
 _WINDOWS_CODE = frozenset(
@@ -503,11 +490,7 @@ def _of_sed(command: ShellCommand, workspace: str) -> Iterator[str]:
     words = [word or "" for word in _known(command)]
     after = [script for option, script in pairwise(words) if re.fullmatch(r"-[nErsuz]*e|--expression", option)]
     scripts = [*after, *(match["script"] for match in map(_SED_OPTION.fullmatch, words) if match)]
-    if (
-        not scripts
-        and not value_after(command, "-f", "--file")
-        and not any(word.startswith("--file=") for word in words)
-    ):
+    if not scripts and not value_after(command, "-f", "--file"):
         scripts = [word for word in words if not word.startswith("-") and word][:1]
     for script in scripts:
         files = sed_files(script)
@@ -525,14 +508,7 @@ def _replaces_input(command: ShellCommand) -> bool:
 
 def _runs_by_option(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
-    if name in _EDITORS and (
-        name in ("ed", "ex")
-        or any(
-            word.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
-            for word in words
-        )
-        or (name == "man" and any(word.startswith(("-P", "-H", "--pager", "--html")) for word in words))
-    ):
+    if name in _EDITORS and (name in ("ed", "ex") or any(_EDITOR_CODE.match(f"{name} {word}") for word in words)):
         return True
     if name in ("xargs", "parallel") and set(words) & SHELLS:
         return True
@@ -560,19 +536,18 @@ def _runs_by_option(command: ShellCommand) -> bool:
 
 # Programs that run what a folder or a file says, and the options that name it.
 _BUILDERS = frozenset("make gmake npm pnpm yarn bun cargo mvn mvnw rake just ant gradle gradlew go uv poetry".split())
-_CODE_PLACES = (
-    "-C --directory -f --file --makefile --prefix --dir --cwd --manifest-path --justfile -p --project-dir --project -I "
-    "--init-script"
-).split()
+_CODE_PLACES = re.compile(
+    r"(?:^| )(?:-[CfpI]|--(?:directory|file|makefile|prefix|dir|cwd|manifest-path|justfile|init-script|project"
+    r"(?:-dir)?))[ =]?(\S+)"
+)
 _INSTALLERS = frozenset("pip pip3 npm pnpm yarn bun gem cargo".split())
 
 
 def _build_places(command: ShellCommand) -> Iterator[str]:
     """The folders and files whose code a program builds, runs or installs."""
-    name, words = command.name or "", plain_words(command)
-    yield from (value for word in value_after(command, *(_CODE_PLACES if name in _BUILDERS else ())) for value in word)
-    if name in _INSTALLERS and {"install", "i", "add"} & set(words[:1]):
-        yield from (word for word in words[1:] if word.startswith(("/", "~")))
+    name, text = command.name or "", " ".join(plain_words(command))
+    yield from _CODE_PLACES.findall(text) if name in _BUILDERS else ()
+    yield from re.findall(r" ([/~]\S*)", text) if name in _INSTALLERS and re.match("(?:install|i|add) ", text) else ()
     if name in ("sqlite3", "duckdb"):
         yield from (value for word in command.reads for value in word)
 

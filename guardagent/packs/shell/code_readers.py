@@ -85,11 +85,13 @@ class CodeReader:
         options: those whose value is a file with code.
         takes_input: whether its input is code, if no option names a file.
         danger: what code must not have; None if that is not known for any code.
+        decides: whether a file that nobody has seen can lose data that is elsewhere.
     """
 
     options: tuple[str, ...]
     takes_input: bool
     danger: re.Pattern[str] | None
+    decides: bool = False
 
 
 _VIM = CodeReader(("-s", "-S", "-u"), takes_input=True, danger=None)
@@ -97,11 +99,10 @@ CODE_READERS: dict[str, CodeReader] = {
     **dict.fromkeys("awk gawk mawk nawk".split(), CodeReader(("-f", "--file"), takes_input=False, danger=_AWK)),
     "sed": CodeReader(("-f", "--file"), takes_input=False, danger=None),
     **dict.fromkeys(("sqlite3", "duckdb"), CodeReader(("-init",), takes_input=True, danger=_SQL["sqlite3"])),
-    "psql": CodeReader(("-f", "--file"), takes_input=True, danger=_SQL["psql"]),
-    **dict.fromkeys(("mysql", "mariadb"), CodeReader((), takes_input=True, danger=_SQL["mysql"])),
+    **dict.fromkeys(("mysql", "mariadb"), CodeReader((), takes_input=True, danger=_SQL["mysql"], decides=True)),
     **dict.fromkeys(
-        "sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split(),
-        CodeReader(("-i", "-f", "--file", "--queries-file"), takes_input=True, danger=_SQL["psql"]),
+        "psql sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split(),
+        CodeReader(("-i", "-f", "--file", "--queries-file"), takes_input=True, danger=_SQL["psql"], decides=True),
     ),
     "gdb": CodeReader(("-x", "--command", "-ix"), takes_input=True, danger=_DEBUGGER),
     "lldb": CodeReader(("-s", "-S", "--source"), takes_input=True, danger=_DEBUGGER),
@@ -112,10 +113,7 @@ CODE_READERS: dict[str, CodeReader] = {
     "dc": CodeReader(("-f",), takes_input=True, danger=re.compile("!")),
 }  # fmt: skip
 # Programs whose output is the content of files or databases.
-FILE_READERS = frozenset("cat zcat gunzip gzip xzcat bzcat zstdcat head tail".split())
-DUMPS = FILE_READERS | {"pg_dump", "mysqldump", "mariadb-dump", "sqlite3"}
-# Programs whose code decides what is lost: a file that nobody has seen cannot be judged.
-UNSEEN = frozenset("sed psql mysql mariadb sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split())
+DUMPS = frozenset("cat zcat gunzip gzip xzcat bzcat zstdcat pg_dump mysqldump mariadb-dump sqlite3 head tail".split())
 
 
 def has_danger(name: str, code: str) -> bool:

@@ -13,15 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, pairwise
 
-from guardagent.packs.shell.code_readers import (
-    CODE_READERS,
-    DUMPS,
-    FILE_READERS,
-    UNSEEN,
-    has_danger,
-    package_scripts,
-    started_scripts,
-)
+from guardagent.packs.shell.code_readers import CODE_READERS, DUMPS, has_danger, package_scripts, started_scripts
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects
 from guardagent.packs.shell.listings import listed
 from guardagent.packs.shell.script import SUBSTITUTED, ShellCommand, Word, read_script
@@ -99,22 +91,18 @@ _WRAPPERS: dict[str, str] = {
     "runuser": "u g",
     "systemd-run": "p u unit",
     "script": "T",
-    "entr": "",
     "watchexec": "w e f i",
     "xvfb-run": "s n",
-    "rlwrap": "",
-    "unbuffer": "",
-    "firejail": "",
-    "dotenv": "f e",
+    **dict.fromkeys(("dotenv", "dotenv-cli"), "f e"),
     "wsl": "d u distribution user cd",
     "cgexec": "g",
     "numactl": "N m C p",
     **dict.fromkeys(("npx", "bunx", "uvx"), "p package c call w workspace from with python"),
     **dict.fromkeys(
-        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
-        " do taskset chrt setarch linux32 linux64 prlimit valgrind faketime fakeroot eatmydata winpty setpriv"
-        " dbus-run-session systemd-inhibit softlimit start tini dumb-init sem perf setuidgid envdir flatpak-spawn"
-        " ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split(),
+        "entr rlwrap unbuffer firejail nohup setsid command builtin unshare chroot chronic caffeinate torsocks "
+        "coproc busybox toybox shx gosu ! then do taskset chrt setarch linux32 linux64 prlimit valgrind faketime "
+        "fakeroot eatmydata winpty setpriv dbus-run-session systemd-inhibit softlimit start tini dumb-init sem perf "
+        "setuidgid envdir flatpak-spawn ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split(),
         "",
     ),
 }
@@ -773,18 +761,19 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
     name = command.name or ""
     reader = CODE_READERS[name]
     named = value_after(command, *reader.options)
+    named += tuple(word for word in operands(command) if reader.decides and re.search(r"\.(?:js|sql)$", "".join(word)))
     is_code_input = any(word in _INPUTS for word in named) or (reader.takes_input and not named)
     texts = [text for text in (command.text, printed(command.sources)) if text is not None and is_code_input]
     inputs = (*command.reads, *_printed_files(command.sources)) if is_code_input else ()
     for word in (*named, *inputs):
         for file in (files.find(place(command, value)) for value in word):
-            yield from file.kinds if file is not None else ("unreadable",) if name in UNSEEN else ()
+            yield from file.kinds if file is not None else ("unreadable",) if reader.decides or name == "sed" else ()
             texts += [file.text] if file is not None and file.text is not None else []
     sources = {source.name for source in command.sources}
     is_data = (
         reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
     )
-    if is_data and name in UNSEEN and not texts and sources & FILE_READERS:
+    if is_data and reader.decides and not texts and any("dump" not in str(source) for source in sources):
         yield "unreadable"
     if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):
         yield "unreadable"

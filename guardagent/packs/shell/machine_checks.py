@@ -9,15 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from guardagent.packs.shell.commands import (
-    after_options,
-    copies_example,
-    operands,
-    options,
-    plain_words,
-    printed,
-    value_after,
-)
+from guardagent.packs.shell.commands import after_options, copies_example, operands, options, plain_words, printed
 from guardagent.packs.shell.foreign_code import INTERPRETERS, inline_code
 from guardagent.packs.shell.listings import PICKS_SECRETS
 from guardagent.packs.shell.paths import holds_secrets, is_secret, paths_of, resolved, secret_kinds, zone
@@ -83,14 +75,14 @@ _ODD_MODES = re.compile(
     r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
 )
 # Programs that stop, trace or attach to processes that others started: which of their commands do.
-_ATTACHES = re.compile(r"(?:^| )(?:-\w*p|--?(?:pid|attach(?:-pid)?))[ =]?\d|^attach ")
+_ATTACHES = re.compile(r"(?:^| )(?:-\w*p|--?(?:pid|attach(?:-pid)?))[ =]?\d|^attach |^\S+ \d+$")
 _PROCESSES = {
     "kill": re.compile(r"(?:^| )-(?:s |n )?(?:SIG)?(?:STOP|TSTP|ABRT|SEGV|19|20)(?: |$)"),
     **dict.fromkeys("strace ltrace gdb lldb perf dtrace dlv py-spy rbspy bpftrace cdb".split(), _ATTACHES),
-    **dict.fromkeys(("gcore", "reptyr", "xkill", "renice"), re.compile("")),
+    **dict.fromkeys("gcore reptyr xkill renice kill-port fkill".split(), re.compile("")),
     **dict.fromkeys(
         "docker podman nerdctl docker-compose tmux screen byobu zellij overmind".split(),
-        re.compile(r"^(?:container |compose )?(?:kill|pause)(?:-|all|\b)|(?:^| )-X (?:quit|kill)"),
+        re.compile(r"^(?:container |compose )?(?:kill|pause)(?: |$|-(?:server|session|all))|(?:^| )-X .*(?:quit|kill)"),
     ),
 }
 _DEVELOPMENT_SERVER = re.compile(
@@ -152,6 +144,8 @@ def _only_reads(name: str, words: list[str]) -> bool:
 
 def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
+    if words == ["--help"]:
+        return
     if name in _OTHER_USERS:
         yield "privilege"
     ends_server = (
@@ -165,18 +159,15 @@ def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
     yield from _of_processes(command, name, words)
     modes = words[:2] if name == "chmod" else []
     if name in ("install", "mkdir"):
-        modes = [value for word in value_after(command, "-m", "--mode") for value in word]
-        modes += [word.partition("m")[2] for word in words if re.match(r"-\w*m\w", word)]
+        modes = re.findall(r"(?:^| )(?:-\w*m ?|--mode[= ])(\S+)", " ".join(words))
     if any(_ODD_MODES.fullmatch(mode[:MAX_MODE]) for mode in modes):
         yield "permissions"
     if name in ("chown", "chgrp", "setfacl", "chattr", "setcap"):
         yield "permissions"
     yield from _of_containers(name, words)
-    if name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words):
-        yield "persistence"
-    if name in ("crontab", "at", "batch", "atrm") and words != ["-l"]:
-        yield "persistence"
-    if (name == "systemctl" and "enable" in words) or name == "launchctl":
+    is_timer = name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words)
+    is_job = name in ("crontab", "at", "batch", "atrm") and words != ["-l"]
+    if is_timer or is_job or (name == "systemctl" and "enable" in words) or name == "launchctl":
         yield "persistence"
 
 
@@ -297,7 +288,7 @@ _CLOUD = re.compile(
 _MANAGED = re.compile(
     rf"{_DELETES}|(?:^| )(?:deploy|down|promote|rollback|launch|scale|prune|suspend|d1 execute .*--remote)(?: |$)"
     r"|(?:^| )--accept-data-loss|:(?:fresh|refresh|undo:all|scale)(?: |$)"
-    r"|^(?:job stop|downgrade base|flush|clean)(?: |$)|^--prod"
+    r"|^(?:job stop|downgrade base|flush|clean|ssh (?:console|sftp|issue)|ps:exec)(?: |$)|^--prod"
 )
 _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys("aws gcloud az doctl linode-cli hcloud oci ibmcloud kubectl oc".split(), _CLOUD),
@@ -454,8 +445,8 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     ),
     "pulumi": re.compile(r"--show-secrets|^config get|^stack export"),
     **dict.fromkeys(("docker", "podman", "nerdctl"), re.compile(r"^(?:\w+ )?inspect .*(?:\.Config(?: ?\}|$)|\bEnv\b)")),
-    **dict.fromkeys(("vercel", "netlify", "eas"), re.compile(r"\benv[: ](?:pull|get|list|ls)\b")),
-    **dict.fromkeys(("railway", "infisical"), re.compile(r"^(?:variables?|secrets|export)\b")),
+    **dict.fromkeys(("vercel", "netlify", "eas"), re.compile(r"\benv[: ](?:pull|get)\b|^env:list")),
+    **dict.fromkeys(("railway", "infisical", "doppler"), re.compile(r"^(?:variables?|export)\b|secrets")),
     **dict.fromkeys(
         "bw rbw lpass gopass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
         re.compile(r"^(?:get|list|show|export|read|clip|password|otp|decrypt|code)\b"),
@@ -466,9 +457,7 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     ),
     "secret-tool": re.compile("^(?:lookup|search)"),
     **dict.fromkeys(("rails", "artisan"), re.compile(r"^(?:credentials:(?:show|edit)|env:decrypt|encrypted:show)")),
-    "tmux": re.compile(r"^(?:show-environment|showenv)"),
-    "direnv": re.compile(r"^(?:export|dump)"),
-    "wg": re.compile(r"^show(?:conf)?\b"),
+    **dict.fromkeys(("tmux", "direnv", "wg"), re.compile(r"^(?:show-?env|showconf|export|dump)")),
     "gcloud": re.compile(r"auth (?:application-default )?print-|secrets versions access"),
     "aws": re.compile(
         r"sts (?:get-session-token|assume-role)|configure (?:get .*(?:key|token)|export-credentials)|get-secret-value"
@@ -480,7 +469,6 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "op": re.compile(r"^(?:read|item get|document get|inject)"),
     "pass": re.compile(r"^(?:show|-c|otp|(?!(?:ls|list|git|find|help|version|init|search)\b)[\w.-]+(?:/\S*)?$)"),
     "security": re.compile(r"(?:^| )(?:find|dump)-"),
-    "doppler": re.compile(r"secrets"),
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
     "git": re.compile(r"^credential (?:fill|get)"),
@@ -538,6 +526,11 @@ def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):
                 yield "secrets"
+    inspected = [
+        source for source in command.sources if "inspect" in plain_words(source) and source.name in _CONTAINERS
+    ]
+    if inspected and re.search("(?i)env|pass|secret|token|key|cred", " ".join(words)):
+        yield "secrets"
     if (name == "ps" and _lists_environments(words)) or _prints_environment(command):
         yield "secrets"
     if name == "history" or (name == "set" and "history" in words):
@@ -548,7 +541,7 @@ def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 # Options whose value is a file that a program reads as its environment or variables; short ones of some programs.
 _CONFIGURES = re.compile(r"--?(?:env-?file(?:-if-exists)?|env-path|dotenv|var-file)(?:=|$)")
-_SHORT_CONFIGURES = frozenset("dotenv dotenvx env-cmd foreman honcho flask".split())  # with -e or -f
+_SHORT_CONFIGURES = frozenset("dotenv dotenv-cli dotenvx env-cmd foreman honcho flask".split())  # with -e or -f
 # Words that have such a program show what it has read.
 _SHOWS = frozenset("env printenv export set config convert list get console".split())
 _PRINTERS = frozenset("echo printf cat tee logger curl wget http https xh nc ncat mail sendmail".split())
