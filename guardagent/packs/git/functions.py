@@ -294,9 +294,7 @@ def _address(name: str, _: list[str], __: set[str], operands: list[str], limits:
         yield from (kind for operand in (operands[2:] or [""]) for kind in _of_address(operand, limits))
     elif name == "remote" and operands[:1] in (["rm"], ["remove"]):
         yield "discard"
-    elif name in ("push", "fetch", "pull", "clone", "ls-remote", "archive") or (
-        name == "submodule" and "add" in operands
-    ):
+    elif name in "push fetch pull clone ls-remote archive".split() or (name == "submodule" and "add" in operands):
         for address in operands[1:] if name == "submodule" else operands[:1]:
             if _REMOTE_HELPER.match(address):
                 yield "code"

@@ -228,7 +228,7 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
     for path in paths_of((*emptied, *_deleted(command)), command, workspace):
         yield from deleted(path)
-        if _is_recursive(command):
+        if _is_recursive(command) or (path or "").endswith("/*"):
             yield from _of_folder(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"

@@ -376,7 +376,9 @@ def _of_git(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`git submodule foreach '...'`, `git bisect run ...`, `git rebase -x '...'` and `git config alias.x '!...'`."""
     for at, (word, after) in enumerate(pairwise(words)):
         if (word, after) in ((("submodule",), ("foreach",)), (("bisect",), ("run",))):
-            yield from _of_eval(_without_options(words[at + 2 :], [], 0))
+            rest = _without_options(words[at + 2 :], [], 0)
+            known = [value for value in map(_only, rest) if value is not None]
+            yield None if len(known) < len(rest) else shlex.join(known) if len(known) > 1 else "".join(known)
         if word in (("-x",), ("--exec",)) and ("rebase",) in words:
             yield _only(after)
         if ("rebase",) in words and after and after[0].startswith("--exec="):
@@ -691,11 +693,7 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
     name = command.name or ""
     is_shell = name in SHELLS or name in _SOURCE
     yield from _of_build_files(command, files)
-    if (
-        name == "parallel"
-        and not {":::", "::::", "-a"} & set(plain_words(command))
-        and not list(inner_commands(command))
-    ):
+    if name == "parallel" and not ({":::", "::::", "-a"} & {*plain_words(command)} or list(inner_commands(command))):
         yield from _of_input(command, workspace, is_shell=True)
     if name in CODE_READERS:
         yield from _of_reader(command, files)

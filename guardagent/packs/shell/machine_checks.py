@@ -448,7 +448,7 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(("vercel", "netlify", "eas"), re.compile(r"\benv[: ](?:pull|get)\b|^env:list")),
     **dict.fromkeys(("railway", "infisical", "doppler"), re.compile(r"^(?:variables?|export)\b|secrets")),
     **dict.fromkeys(
-        "bw rbw lpass gopass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
+        "bw rbw lpass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
         re.compile(r"^(?:get|list|show|export|read|clip|password|otp|decrypt|code)\b"),
     ),
     **dict.fromkeys(
@@ -467,7 +467,10 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "kubectl": re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token"),
     "vault": re.compile(r"^(?:read|kv get|token|print)"),
     "op": re.compile(r"^(?:read|item get|document get|inject)"),
-    "pass": re.compile(r"^(?:show|-c|otp|(?!(?:ls|list|git|find|help|version|init|search)\b)[\w.-]+(?:/\S*)?$)"),
+    **dict.fromkeys(
+        ("pass", "gopass"),
+        re.compile(r"^(?:show|-c|otp|(?!(?:ls|list|git|find|help|version|init|search|sync|audit)\b)[\w.-]+(?:/\S*)?$)"),
+    ),
     "security": re.compile(r"(?:^| )(?:find|dump)-"),
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
@@ -544,7 +547,7 @@ _CONFIGURES = re.compile(r"--?(?:env-?file(?:-if-exists)?|env-path|dotenv|var-fi
 _SHORT_CONFIGURES = frozenset("dotenv dotenv-cli dotenvx env-cmd foreman honcho flask".split())  # with -e or -f
 # Words that have such a program show what it has read.
 _SHOWS = frozenset("env printenv export set config convert list get console".split())
-_PRINTERS = frozenset("echo printf cat tee logger curl wget http https xh nc ncat mail sendmail".split())
+_PRINTERS = frozenset("echo printf cat tee logger curl wget http https xh nc mail sendmail ls basename expr".split())
 
 
 def configuration(command: ShellCommand, workspace: str) -> set[str]:
@@ -574,7 +577,9 @@ def _shows(command: ShellCommand, *, is_reader: bool) -> bool:
     if INTERPRETERS.fullmatch(name) and inline_code(command.words) != ():
         return True
     is_heredoc = not (words or command.text or command.sources)
-    return _prints_environment(command) or name == "printenv" or (name in _PRINTERS and (has_variable or is_heredoc))
+    has_code = name in _PATTERNED and re.search(r"\$ENV|ENVIRON|\benv\b", " ".join(words))
+    is_dump = name in ("printenv", "envsubst") or {"env", "printenv"} & {*words} or _prints_environment(command)
+    return bool(has_code or is_dump or (name in _PRINTERS and (has_variable or is_heredoc)))
 
 
 # Programs whose first operand is a pattern or a script.
