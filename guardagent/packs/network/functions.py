@@ -54,7 +54,7 @@ _LOCAL = re.compile(
 _LISTENS = re.compile(
     r"(?:--(?:host|bind|listen|addr(?:ess)?|ip)[= ]|-b |-H |(?:^| ))(?:0\.0\.0\.0|\[?::\]?|\*(?=:))(?::\d+)?(?: |$)"
     r"|--(?:host|bind|listen|addr(?:ess)?|ip)[= ]\*(?: |$)"
-    r"|(?:^| )--host(?: -|$)|-m http\.server(?!.*(?:127\.|localhost))"
+    r"|(?:^| )--(?:host(?: -|$)|bind_ip_all)|-m http\.server(?!.*(?:127\.|localhost))"
 )
 _MENTIONS = frozenset("grep egrep fgrep rg ag ack sed awk jq echo printf git gh find test [ [[".split())
 
@@ -107,11 +107,7 @@ def _of_command(command: ShellCommand, hosts: tuple[str, ...]) -> Iterator[str]:
         for match in (*_URL.findall(word), *_REMOTE.findall(word))
     ]
     if name in ("ssh", "mosh", "ping", "nc", "ncat", "telnet", "curl", "wget", "http"):
-        named += [
-            plain_host(word.rpartition("@")[2].partition("/")[0].partition(":")[0])
-            for word in words[-2:]
-            if _names_host(word)
-        ]
+        named += [plain_host(re.split("[/:]", word.rpartition("@")[2])[0]) for word in words[-2:] if _names_host(word)]
     if named and all(map(_LOCAL.fullmatch, named)):
         return
     yield "network"

@@ -132,8 +132,7 @@ def _made(command: ShellCommand) -> Iterator[Word]:
     if not (name == "sqlite3" and {"-readonly", "--readonly"} & options(command)):
         yield from words[first:last]
     if name == "tar":
-        letters = [after for word, after in pairwise(command.words[1:]) if word and _ARCHIVE.fullmatch(word[0])]
-        yield from letters
+        yield from (after for word, after in pairwise(command.words[1:]) if word and _ARCHIVE.fullmatch(word[0]))
         yield from (
             (word[0].partition("=")[2],) for word in command.words[1:] if word and word[0].startswith("--file=")
         )
@@ -213,12 +212,15 @@ _EXCLUDED_GROUPS = [(negation, group) for negation in _NOT for group in ("(", "\
 # Folders that are made again by a build, a test or an installation, and files.
 _MADE_AGAIN = re.compile(
     r"(?:^|/)(?:node_modules|bower_components|builds?|dist|outputs?|out|target|bin|obj|coverage|htmlcov|results?|reports?"
-    r"|(?:[\w-]+-)?(?:results|report|build|dist|out|output|static)|(?:cmake-)?build-[\w-]+|dist-[\w-]+|zig-(?:cache|out)"
+    r"|(?:[\w-]+-)?(?:results|report|build|dist|out|output|static|cov)|(?:cmake-)?build-[\w-]+|dist-[\w-]+|zig-(?:cache|out)"
     r"|(?:tmp|temp|scratch)[\w.-]*|[\w.-]+[._-](?:tmp|temp|bak)|logs?|venv|env|deps|vendor|Pods|DerivedData|elm-stuff|_build"
     r"|_site|site|generated|__\w+__|[\w.-]*cache[\w.-]*|[\w.*-]+\.egg-info|screenshots|videos|mlruns|wandb|lightning_logs"
     r"|\.(?:next|nuxt|svelte-kit|turbo|gradle|tox|nox|venv|env|eggs|terraform|stack-work|dart_tool|angular|expo|vite|output"
     r"|serverless|aws-sam|docusaurus|ipynb_checkpoints|nyc_output|vercel|netlify|hypothesis|kotlin|cxx|yarn|pnpm-store"
     r"|coverage))(?:/|$)|[\w*-]\.\w{1,8}$"
+)
+_SOURCES = re.compile(
+    r"\*\.(?:py|[cm]?[jt]sx?|go|rs|java|rb|php|c|cc|cpp|h|cs|kt|swift|sql|md|html|css|vue|ipynb|ex|sh)"
 )
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
@@ -278,6 +280,8 @@ def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
             yield from _of_folder(path)
         elif zone(path) not in ("inside", "temporary"):
             yield "delete"
+        elif any(map(_SOURCES.fullmatch, plain_words(command))):
+            yield from _of_folder(path)
 
 
 def find_roots(command: ShellCommand) -> tuple[Word, ...]:
@@ -345,7 +349,7 @@ _CHANGE = r"(?:install|i|add|link|update|up|upgrade|require|uninstall|un|remove|
 _FOR_ALL = {
     **dict.fromkeys(
         "npm pnpm bun deno dotnet".split(),
-        re.compile(rf"^(?=.*(?:^| )(?:-g|--global|--location=global)(?: |$))(?:\S+ )*{_CHANGE}(?: |$)"),
+        re.compile(rf"^(?=.*(?:^| )(?:-g|--global|--location=global)(?: |$))(?:\S+ )*{_CHANGE}(?: |$)|^link$"),
     ),
     **dict.fromkeys(("yarn", "composer"), re.compile(rf"^global {_CHANGE}\b")),
     "conda": re.compile(r"^(?:\S+ )*(?:install|remove|update)(?: \S+)* (?:-n ?)?base\b"),
@@ -359,7 +363,9 @@ _FOR_ALL = {
     "cargo": re.compile(r"^b?install\b(?!.* --(?:path|root|list|help)\b)"),
     "go": re.compile(r"^install .*@"),
     "gem": re.compile(r"^install\b(?!.* (?:-i|--install-dir)\b)"),
-    **dict.fromkeys("brew port snap flatpak choco scoop winget".split(), re.compile("^(?:install|upgrade|tap) ")),
+    **dict.fromkeys(
+        "brew port snap flatpak choco scoop winget".split(), re.compile(r"^(?:(?:re)?install|upgrade|tap \S)")
+    ),
 }
 _MANAGER_SETTINGS = {
     **dict.fromkeys(("npm", "pip", "pip3"), ("set", "edit")),
@@ -519,8 +525,9 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in _SHELL_SETTINGS:
         return bool(words)
     if name in ("gdb", "lldb"):
+        words = words[: words.index("--args")] if "--args" in words else words
         commands = [after for word, after in pairwise(words) if word in ("-ex", "--ex", "-eval-command", "-o", "-O")]
-        plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
+        plain = {"-batch", "--batch", "-b", "-q", "-p", "--", "-ex", "--ex", "-o", "-O", *commands}
         return any(has_danger(name, text) for text in commands) or any(
             word[0] == "-" for word in words if word and word not in plain
         )

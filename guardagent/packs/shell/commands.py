@@ -135,9 +135,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     if name in _WRAPPERS:
         words = _without_options(command.words[1:], _WRAPPERS[name].split(), _SKIPPED.get(name, 0))
         if words:
-            variables = tuple(
-                word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
-            )
+            assigned = (word[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0]))
+            variables = tuple(text.partition("=")[0] for text in assigned)
             if name in ("xargs", "parallel") and (inputs := printed_words(command)):
                 words = _with_inputs(command, words, inputs)
             yield replace(command, words=_without_version(words), variables=(*command.variables, *variables))
@@ -232,12 +231,11 @@ def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
 def _in_container(command: ShellCommand) -> tuple[Word, ...]:
     """The command that `docker exec NAME ...` or `kubectl exec POD -- ...` runs in a container."""
     words = plain_words(command)
-    at = words.index("--") if "--" in words else 0
-    if command.name in ("kubectl", "oc") and any(rest[:1] == ["exec"] for rest in after_options(words[:at])):
-        return command.words[at + 2 :]
-    if words[:1] != ["exec"] or command.name in ("kubectl", "oc"):
-        return ()
-    return _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
+    if command.name in ("kubectl", "oc"):
+        at = words.index("--") if "--" in words else 0
+        return command.words[at + 2 :] if ["exec"] in [rest[:1] for rest in after_options(words[:at])] else ()
+    is_exec = words[:1] == ["exec"]
+    return _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1) if is_exec else ()
 
 
 def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
@@ -246,9 +244,8 @@ def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
     if at is not None:
         plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
         ends = [after[0] for word, after in pairwise(words[:at]) if word in (("-e",), ("--extension",)) and after]
-        folder = next(
-            (argument for argument in reversed(plain) if argument not in ends and "/" in argument), "."
-        ).rstrip("/")
+        folders = [argument for argument in plain if argument not in ends and "/" in argument]
+        folder = (folders or ["."])[-1].rstrip("/")
         patterns = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
         body = words[at + 1 :]
         is_named = any(re.search(r"\{[/.]{0,2}\}", value) for word in body for value in word)
@@ -349,9 +346,7 @@ def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
 
 def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`npm exec -c '...'` and `npx -c '...'`."""
-    if words[:1] in ((("exec",),), (("x",),), (("dlx",),)) or any(
-        word and word[0] in ("-c", "--call") for word in words[:1]
-    ):
+    if words and words[0][:1] in (("exec",), ("x",), ("dlx",), ("-c",), ("--call",)):
         packages = [after for word, after in pairwise(words) if word in (("-c",), ("--call",))]
         yield from map(_only, packages)
     if words[:2] == (("pkg",), ("set",)):  # `npm pkg set scripts.NAME='...'`
@@ -394,9 +389,8 @@ def _of_split(words: tuple[Word, ...]) -> Iterator[str | None]:
 
 def _of_windows_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`cmd /c ...`, if its words are the same in both shells."""
-    rest = words[
-        next((n + 1 for n, word in enumerate(words) if word and word[0].lower() in ("/c", "/k")), len(words)) :
-    ]
+    at = next((n + 1 for n, word in enumerate(words) if word and word[0].lower() in ("/c", "/k")), len(words))
+    rest = words[at:]
     is_plain = all(len(word) == 1 and not re.search(r"[%^&|<>!]", word[0]) for word in rest)
     yield " ".join(word[0].replace("\\", "/") for word in rest) if is_plain and rest else None
 
@@ -768,9 +762,8 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
             yield from file.kinds if file is not None else ("unreadable",) if reader.decides or name == "sed" else ()
             texts += [file.text] if file is not None and file.text is not None else []
     sources = {source.name for source in command.sources}
-    is_data = (
-        reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
-    )
+    is_local = "remote_code" not in output_kinds(command.sources)
+    is_data = reader.takes_input and not named and sources <= DUMPS and is_local
     if is_data and reader.decides and not texts and any("dump" not in str(source) for source in sources):
         yield "unreadable"
     if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):

@@ -72,17 +72,17 @@ _ADMINISTRATION = {
     "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
 _ODD_MODES = re.compile(
-    r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
+    r"0?000|[0-7]?[0-7]{2}[2367]|0?[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
 )
 # Programs that stop, trace or attach to processes that others started: which of their commands do.
-_ATTACHES = re.compile(r"(?:^| )(?:-\w*p|--?(?:pid|attach(?:-pid)?))[ =]?\d|^attach |^\S+ \d+$")
+_ATTACHES = re.compile(r"(?:^| )(?:-\w*p|--?(?:pid|attach(?:-pid)?))[ =]?\d|^attach |^[^-\s]\S* \d+$")
 _PROCESSES = {
     "kill": re.compile(r"(?:^| )-(?:s |n )?(?:SIG)?(?:STOP|TSTP|ABRT|SEGV|19|20)(?: |$)"),
     **dict.fromkeys("strace ltrace gdb lldb perf dtrace dlv py-spy rbspy bpftrace cdb".split(), _ATTACHES),
-    **dict.fromkeys("gcore reptyr xkill renice kill-port fkill".split(), re.compile("")),
+    **dict.fromkeys("gcore jmap reptyr xkill renice kill-port fkill".split(), re.compile("")),
     **dict.fromkeys(
         "docker podman nerdctl docker-compose tmux screen byobu zellij overmind".split(),
-        re.compile(r"^(?:container |compose )?(?:kill|pause)(?: |$|-(?:server|session|all))|(?:^| )-X .*(?:quit|kill)"),
+        re.compile(r"^(?:container |compose )?(?:kill|pause)(?: |$|-[as])|^delete-all|(?:^| )-X .*(?:quit|kill)"),
     ),
 }
 _DEVELOPMENT_SERVER = re.compile(
@@ -97,7 +97,7 @@ _LEAVES_CONTAINER = re.compile(
 )
 
 
-_LISTS_PROCESSES = ("ps", "pgrep", "pidof")
+_LISTS_PROCESSES = ("ps", "pgrep", "pidof", "ss", "netstat", "top", "pstree")
 _PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|\d+/(?:tcp|udp)")
 # The ports of the machine's services, and of databases.
 _SERVICE_PORT = re.compile(r"(?:.*:)?(?:\d{1,3}|1433|1521|3306|5432|5672|6379|9200|27017)(?:/\w+)?")
@@ -448,14 +448,15 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
     **dict.fromkeys(("vercel", "netlify", "eas"), re.compile(r"\benv[: ](?:pull|get)\b|^env:list")),
     **dict.fromkeys(("railway", "infisical", "doppler"), re.compile(r"^(?:variables?|export)\b|secrets")),
     **dict.fromkeys(
-        "bw rbw lpass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
-        re.compile(r"^(?:get|list|show|export|read|clip|password|otp|decrypt|code)\b"),
+        "op bw rbw lpass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
+        re.compile(
+            r"^(?:get|list|show|export|read|clip|password|otp|decrypt|code|unlock|(?:item|document) get|inject)\b"
+        ),
     ),
     **dict.fromkeys(
         "sops ansible-vault age gpg gpg2".split(),
-        re.compile(r"(?:^| )(?:-\w*d|--(?:(?:export|delete)-secret\S*|decrypt)|decrypt|view|edit)(?: |$)"),
+        re.compile(r"(?:^| )(?:-\w*d|--(?:export|delete)-secret\S*|-*decrypt|view|exec-\w+ \S+ (?:print)?env)(?: |$)"),
     ),
-    "secret-tool": re.compile("^(?:lookup|search)"),
     **dict.fromkeys(("rails", "artisan"), re.compile(r"^(?:credentials:(?:show|edit)|env:decrypt|encrypted:show)")),
     **dict.fromkeys(("tmux", "direnv", "wg"), re.compile(r"^(?:show-?env|showconf|export|dump)")),
     "gcloud": re.compile(r"auth (?:application-default )?print-|secrets versions access"),
@@ -464,14 +465,15 @@ _CREDENTIALS: dict[str, re.Pattern[str]] = {
         r"|get-login-password|get-parameter|get-authorization-token|generate-db-auth-token"
     ),
     "az": re.compile(r"get-access-token|keyvault secret (?:show|download)|keys? list|credential show|appsettings list"),
-    "kubectl": re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token"),
+    **dict.fromkeys(
+        ("kubectl", "oc"), re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token")
+    ),
     "vault": re.compile(r"^(?:read|kv get|token|print)"),
-    "op": re.compile(r"^(?:read|item get|document get|inject)"),
     **dict.fromkeys(
         ("pass", "gopass"),
         re.compile(r"^(?:show|-c|otp|(?!(?:ls|list|git|find|help|version|init|search|sync|audit)\b)[\w.-]+(?:/\S*)?$)"),
     ),
-    "security": re.compile(r"(?:^| )(?:find|dump)-"),
+    **dict.fromkeys(("security", "secret-tool"), re.compile(r"(?:^| )(?:find|dump)-|^(?:lookup|search)")),
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
     "git": re.compile(r"^credential (?:fill|get)"),
@@ -500,7 +502,9 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
     statements = (text, command.text or printed(command.sources) or "")
     if name in _DATABASES and any(_STATEMENTS.search(_EXPLAINED.sub("", statement)) for statement in statements):
         yield "services"
-    if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
+    program, words = _program(command)
+    texts = ((name, text), (program, " ".join(words)))
+    if any(key in _CREDENTIALS and _CREDENTIALS[key].search(shown) for key, shown in texts):
         yield "secrets"
     is_funnel = name == "tailscale" and bool({"funnel", "serve", "up", "set", "ssh"} & set(plain_words(command)[:1]))
     if name in _TUNNELS or is_funnel or (name == "code" and text.startswith("tunnel")):
@@ -514,6 +518,7 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 # --- credentials and the history of commands
 
 _NO_READERS = "mkdir du tree dirname basename rmdir echo printf test [ [[ ls stat".split()
+_INSPECTS = re.compile(r"(?:docker|podman|nerdctl) (?:\w+ )?inspect|helm get")
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
 
@@ -529,10 +534,8 @@ def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):
                 yield "secrets"
-    inspected = [
-        source for source in command.sources if "inspect" in plain_words(source) and source.name in _CONTAINERS
-    ]
-    if inspected and re.search("(?i)env|pass|secret|token|key|cred", " ".join(words)):
+    inspected = (" ".join((source.name or "", *plain_words(source))) for source in command.sources)
+    if any(map(_INSPECTS.match, inspected)) and re.search("(?i)env|pass|secret|token|key|cred", " ".join(words)):
         yield "secrets"
     if (name == "ps" and _lists_environments(words)) or _prints_environment(command):
         yield "secrets"
@@ -576,7 +579,7 @@ def _shows(command: ShellCommand, *, is_reader: bool) -> bool:
         return True
     if INTERPRETERS.fullmatch(name) and inline_code(command.words) != ():
         return True
-    is_heredoc = not (words or command.text or command.sources)
+    is_heredoc = (not words or name == "tee") and not (command.text or command.sources or command.reads)
     has_code = name in _PATTERNED and re.search(r"\$ENV|ENVIRON|\benv\b", " ".join(words))
     is_dump = name in ("printenv", "envsubst") or {"env", "printenv"} & {*words} or _prints_environment(command)
     return bool(has_code or is_dump or (name in _PRINTERS and (has_variable or is_heredoc)))
