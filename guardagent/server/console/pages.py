@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 from guardagent._support import json_values
@@ -11,7 +12,7 @@ from guardagent.server.access import AccessedOperation
 from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
 from guardagent.server.http import error_answer
 from guardagent.server.service import RequestConflictError
-from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.guard_service import MAX_TIMELINE, GuardService
 
 # --- calls that agents may not make without a person
 
@@ -176,7 +177,7 @@ def _list_policies(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_policy(service: GuardService, request: ConsoleRequest, **more: Any) -> Answer:
     status = more.pop("status", 200)
-    values = {"problem": "", "text": "", "replayed": None, **more}
+    values = {"problem": "", "text": "", "cases": request.form.get("cases", ""), "examined": None, **more}
     return ShownPage("policy.html", {**service.reports.explain(request.tenant, request.path["name"]), **values}, status)
 
 
@@ -202,8 +203,8 @@ def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _replay_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
-    replay_policy = service.replay_policy(request.tenant, request.path["name"], {"text": text})
-    return _show_policy(service, request, text=text, replayed=replay_policy)
+    examined = service.examine_policy(request.tenant, request.path["name"], text, request.form.get("cases", ""))
+    return _show_policy(service, request, text=text, examined=examined)
 
 
 def _shadow_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
@@ -237,8 +238,18 @@ def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
     json = service.show_session(request.tenant, request.path["id"])
-    words = service.reports.words(json["policy"], json["policy_version"], json["rules"])
-    return ShownPage("session.html", {"one": json, "words": words})
+    hits = Counter(rule for step in json["timeline"] for rule in step.get("rules", ()))
+    states = {**dict.fromkeys(hits, ""), **json["rules"], **dict.fromkeys(json["obligations"], "due")}
+    touched = {rule: state for rule, state in states.items() if rule in hits or state != "open"}
+    values = {
+        "one": json,
+        "hits": hits,
+        "touched": touched,
+        "others": {rule: state for rule, state in states.items() if rule not in touched},
+        "texts": service.reports.texts(json["policy"], json["policy_version"]),
+        "is_cut": len(json["timeline"]) == MAX_TIMELINE,
+    }
+    return ShownPage("session.html", values)
 
 
 _SESSIONS = (

@@ -49,7 +49,7 @@ from guardagent.server.service.policies import (
     PolicyReports,
     WorkflowReports,
 )
-from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
+from guardagent.server.service.stores import MAX_DAYS, LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
@@ -164,6 +164,7 @@ def _has_ended(item: StoredItem) -> bool:
 
 JSON = dict[str, Any]
 MAX_TIMELINE = 500
+REPLAYED_DAYS = 30
 _STEP = (
     "seq",
     "time",
@@ -207,7 +208,7 @@ APPROVAL_ANSWER = WireShape(
     of=WireField(str, None),
 )
 SHADOW = WireShape(text=WireField(str, None))
-REPLAY = WireShape(text=WireField(str))
+REPLAY = WireShape(text=WireField(str), days=WireField(int, None, more={"minimum": 1, "maximum": MAX_DAYS}))
 
 
 class GuardService:
@@ -559,9 +560,27 @@ class GuardService:
             UnknownItemError: the tenant has no such policy.
         """
         self.policies.settings(name, tenant)
-        text = REPLAY.read(body)["text"]
+        fields = REPLAY.read(body)
+        if fields["days"] is not None and not 0 < fields["days"] <= MAX_DAYS:
+            raise WireError("days", f"is {fields['days']}; expected 1 to {MAX_DAYS}")
         self.stores.log(tenant)
-        return self.candidates.replay(name, text, self.stores.log_address(tenant))
+        log, digests = self.stores.log_address(tenant), self.reports.digests(name)
+        return self.candidates.replay(name, fields["text"], log, digests, fields["days"])
+
+    def examine_policy(self, tenant: str, name: str, text: str, cases: str) -> JSON:
+        """Returns the findings of lint on a candidate, how its cases differ, and a replay of the last days.
+
+        Raises:
+            InputError: the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        examined = self.candidates.examine(name, text, cases)
+        try:
+            replayed = self.replay_policy(tenant, name, {"text": text, "days": REPLAYED_DAYS})
+        except (InputError, RequestConflictError) as error:
+            replayed = {"problem": str(error)}
+        return {**examined, "replayed": replayed, "days": REPLAYED_DAYS}
 
     def require_ready(self) -> None:
         """Makes sure that the state can be read.

@@ -1,4 +1,5 @@
-// Keeps parts of a page fresh. Without it, the pages work and show what was so when they were loaded.
+// Keeps parts of a page fresh, and reads files into forms. Without it, the pages work and show what was so when they
+// were loaded.
 "use strict";
 
 for (const part of document.querySelectorAll("[data-refresh]")) {
@@ -41,4 +42,13 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     setTimeout(again, Number(part.dataset.seconds) * 1000);
   };
   setTimeout(again, Number(part.dataset.seconds) * 1000);
+}
+
+// A file can be chosen for a text that is otherwise pasted.
+for (const text of document.querySelectorAll("textarea[data-upload]")) {
+  const file = document.createElement("input");
+  file.type = "file";
+  file.setAttribute("aria-label", `A file for: ${document.querySelector(`label[for=${text.id}]`).textContent}`);
+  file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
+  text.after(file);
 }
