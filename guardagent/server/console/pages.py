@@ -177,7 +177,7 @@ def _list_policies(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_policy(service: GuardService, request: ConsoleRequest, **more: Any) -> Answer:
     status = more.pop("status", 200)
-    values = {"problem": "", "text": "", "cases": request.form.get("cases", ""), "examined": None, **more}
+    values = {"problem": "", "text": "", "cases": _text_in(request, "cases"), "examined": None, **more}
     return ShownPage("policy.html", {**service.reports.explain(request.tenant, request.path["name"]), **values}, status)
 
 
@@ -190,7 +190,7 @@ def _list_versions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
-    text = request.form.get("text", "").replace("\r\n", "\n")
+    text = _text_in(request, "text")
     action = _POLICY_ACTIONS.get(request.form.get("action", ""))
     if action is None:
         return _show_policy(
@@ -202,8 +202,12 @@ def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
         return _show_policy(service, request, text=text, problem=str(error), status=422)
 
 
+def _text_in(request: ConsoleRequest, name: str) -> str:
+    return request.form.get(name, "").replace("\r\n", "\n")
+
+
 def _replay_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
-    examined = service.examine_policy(request.tenant, request.path["name"], text, request.form.get("cases", ""))
+    examined = service.examine_policy(request.tenant, request.path["name"], text, _text_in(request, "cases"))
     return _show_policy(service, request, text=text, examined=examined)
 
 

@@ -49,7 +49,7 @@ from guardagent.server.service.policies import (
     PolicyReports,
     WorkflowReports,
 )
-from guardagent.server.service.stores import MAX_DAYS, LogQueries, ServerStores, TokenDesk
+from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import StateStore, StoredItem
 from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
@@ -208,7 +208,7 @@ APPROVAL_ANSWER = WireShape(
     of=WireField(str, None),
 )
 SHADOW = WireShape(text=WireField(str, None))
-REPLAY = WireShape(text=WireField(str), days=WireField(int, None, more={"minimum": 1, "maximum": MAX_DAYS}))
+REPLAY = WireShape(text=WireField(str))
 
 
 class GuardService:
@@ -552,20 +552,17 @@ class GuardService:
         self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
         return {"name": name, "candidate": candidate}
 
-    def replay_policy(self, tenant: str, name: str, body: Any) -> JSON:
-        """Returns what a candidate would have decided on the calls of the tenant's log.
+    def replay_policy(self, tenant: str, name: str, body: Any, days: int | None = None) -> JSON:
+        """Returns what a candidate would have decided on the calls of the tenant's log, or of its last days.
 
         Raises:
             InputError: the request or the candidate is invalid.
             UnknownItemError: the tenant has no such policy.
         """
         self.policies.settings(name, tenant)
-        fields = REPLAY.read(body)
-        if fields["days"] is not None and not 0 < fields["days"] <= MAX_DAYS:
-            raise WireError("days", f"is {fields['days']}; expected 1 to {MAX_DAYS}")
+        text = REPLAY.read(body)["text"]
         self.stores.log(tenant)
-        log, digests = self.stores.log_address(tenant), self.reports.digests(name)
-        return self.candidates.replay(name, fields["text"], log, digests, fields["days"])
+        return self.candidates.replay(name, text, self.stores.log_address(tenant), self.reports.digests(name), days)
 
     def examine_policy(self, tenant: str, name: str, text: str, cases: str) -> JSON:
         """Returns the findings of lint on a candidate, how its cases differ, and a replay of the last days.
@@ -577,7 +574,7 @@ class GuardService:
         self.policies.settings(name, tenant)
         examined = self.candidates.examine(name, text, cases)
         try:
-            replayed = self.replay_policy(tenant, name, {"text": text, "days": REPLAYED_DAYS})
+            replayed = self.replay_policy(tenant, name, {"text": text}, REPLAYED_DAYS)
         except (InputError, RequestConflictError) as error:
             replayed = {"problem": str(error)}
         return {**examined, "replayed": replayed, "days": REPLAYED_DAYS}

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -237,22 +236,15 @@ class CandidatePolicies:
             InputError: as `read`, or there are too many cases.
         """
         candidate = self.read(name, text)
-        text_lines = cases.encode() if cases.strip() else _cases_beside(self._settings[name].files)
-        lines = [
-            line
-            for number, data in enumerate(text_lines.split(b"\n"), 1)
-            if (line := InputLine(number, data.strip())).data
-        ]
+        data = cases.encode() if cases.strip() else _cases_beside(self._settings[name].files)
+        lines = [InputLine(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
         if len(lines) > _MAX_CASES:
-            raise InputError(
-                f"there are {len(lines):,} cases; expected at most {_MAX_CASES:,}, or use 'guardagent test'"
-            )
-        job = Job("the cases", partial(self.read, name, text), read_expectation, judge_case)
-        different = {}
-        for line in lines:
-            result = judge_line(job, candidate, line)
-            if text := [result.error] if result.error else difference_lines(result, candidate.ids):
-                different[f"line {line.number}" if result.error else str(json.loads(result.row)["id"])] = text
+            raise InputError(f"{len(lines):,} cases are too many; expected at most {_MAX_CASES:,}")
+        job = Job("the cases", lambda: candidate, read_expectation, judge_case)
+        results = [judge_line(job, candidate, line) for line in lines]
+        texts = [[result.error] if result.error else difference_lines(result, candidate.ids) for result in results]
+        names = [str(json.loads(result.row)["id"]) if result.row else "" for result in results]
+        different = [(name, text) for name, text in zip(names, texts, strict=True) if text]
         return {"lint": _lint(candidate), "cases": len(lines), "different": different}
 
 
@@ -263,10 +255,7 @@ def _cases_beside(files: Iterable[Path]) -> bytes:
 
 def _lint(version: Policies) -> dict[str, Any]:
     report = lint_report(version, seconds=_LINT_SECONDS)
-    return {
-        "findings": [asdict(finding) for finding in report.findings],
-        "undecided": report.undecided + report.notes,
-    }
+    return {"findings": list(map(asdict, report.findings)), "undecided": report.undecided + report.notes}
 
 
 def _paths(file: PolicyFile) -> Iterator[Path]:
@@ -438,7 +427,8 @@ class PolicyReports:
         """
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
-        texts, versions = PolicyVersionRecord.of(current), self._history.versions(name, 2)
+        texts = PolicyVersionRecord.of(current)
+        earlier = next((record for record in self._history.versions(name, 2) if record.digest != current.digest), None)
         verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, self.digests(name), verdicts)
         shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
@@ -447,7 +437,7 @@ class PolicyReports:
             "digest": current.digest,
             "rules": hits,
             "texts": texts,
-            "changed": changes(versions[1], versions[0]) if len(versions) == 2 else None,
+            "changed": None if earlier is None else changes(earlier, texts),
             "verdicts": verdicts,
             "days": _days(verdicts),
             "candidate": self._candidates.chosen(tenant, name),
