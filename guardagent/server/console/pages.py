@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import Any
 
 from guardagent._support import json_values
@@ -242,7 +241,7 @@ def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
     json = service.show_session(request.tenant, request.path["id"])
-    hits = Counter(rule for step in json["timeline"] for rule in step.get("rules", ()))
+    hits = [rule for step in json["timeline"] for rule in step.get("rules", ())]
     states = {**dict.fromkeys(hits, ""), **json["rules"], **dict.fromkeys(json["obligations"], "due")}
     touched = {rule: state for rule, state in states.items() if rule in hits or state != "open"}
     values = {

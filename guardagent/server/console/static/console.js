@@ -2,6 +2,15 @@
 // were loaded.
 "use strict";
 
+// A file can be chosen for a text that is otherwise pasted.
+for (const text of document.querySelectorAll("textarea[data-upload]")) {
+  const file = document.createElement("input");
+  file.type = "file";
+  file.setAttribute("aria-label", `A file for: ${document.querySelector(`label[for=${text.id}]`).textContent}`);
+  file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
+  text.after(file);
+}
+
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const bar = document.createElement("p");
   const status = document.createElement("span");
@@ -42,13 +51,4 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
     setTimeout(again, Number(part.dataset.seconds) * 1000);
   };
   setTimeout(again, Number(part.dataset.seconds) * 1000);
-}
-
-// A file can be chosen for a text that is otherwise pasted.
-for (const text of document.querySelectorAll("textarea[data-upload]")) {
-  const file = document.createElement("input");
-  file.type = "file";
-  file.setAttribute("aria-label", `A file for: ${document.querySelector(`label[for=${text.id}]`).textContent}`);
-  file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
-  text.after(file);
 }
