@@ -250,7 +250,7 @@ def test_a_candidate_is_linted_its_cases_run_and_its_changed_verdicts_shown(
     assert "2 of 3 cases not as expected. other" in text
     assert "the cases:3" in text, "the line that is not a case"
     assert "1 conversation: the verdict differs on 2 of 2 calls and ends." in text
-    assert 'login {"user": "ann"} allow → deny none allow → deny : not ann' in text
+    assert 'login {"user": "ann"} allow → deny none allow → deny: not ann' in text
     assert "escalate → allow small_refunds violated → allow" in text
     assert not {"{}", "null"} & set(text.split())
     (tmp_path / "policies.cases.jsonl").write_text(case.format("beside", "bob", 0))

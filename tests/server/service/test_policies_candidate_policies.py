@@ -44,7 +44,7 @@ def test_a_replay_is_of_the_last_days_and_of_the_live_policy(server: LocalServer
     client.run("s1", "c1", "login")
     service, log = server.service, server.service.stores.log_address("shop")
     assert service.replay_policy("shop", "default", {"text": STRICT}, 1)["conversations"] == 1
-    assert service.replay_policy("shop", "default", {"text": STRICT}, 0)["conversations"] == 0
+    assert service.replay_policy("shop", "default", {"text": STRICT}, -1)["conversations"] == 0, "since tomorrow"
     assert service.candidates.replay("default", STRICT, log, {"another version"})["conversations"] == 0
 
 
