@@ -228,7 +228,7 @@ def test_a_session_shows_its_time_line_then_the_touched_rules_with_their_message
 
 def test_a_policy_shows_the_messages_of_its_rules_and_their_hits_by_day(server: LocalServer, pending: str) -> None:
     page = Visitor(server).sign_in("shop.auditor").get("/policies/default").text
-    assert "small_refunds at most 100 1 escalate 1" in _unfolded(page)
+    assert "small_refunds at most 100 1 hit escalate 1" in _unfolded(page)
     assert "is allowed only if" in page
     assert "is allowed only if" not in _unfolded(page)
     assert re.search(r'aria-label="By day: \d{4}-\d\d-\d\d 1"', page)
