@@ -383,7 +383,7 @@ def test_conversations_can_be_selected_by_any_of_their_entries(tmp_path: Path) -
     new = load_replay_policy(shop.policy("new", OLD.replace("100", "10")))
     report = replay(shop.log_path, new, selects=lambda fields: fields.get("args") == {"n": 90})
     assert report.conversations == 1
-    assert [(one["args"], one["before"], one["after"]) for one in report.table.changed] == [
+    assert [(call["args"], call["before"], call["after"]) for call in report.table.changed] == [
         ({"n": 90}, "allow", "escalate")
     ], "with the earlier login"
     assert replay(shop.log_path, new, selects=lambda _: False).conversations == 0
