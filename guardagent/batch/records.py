@@ -332,6 +332,8 @@ def form_of(path: Path | str) -> str:
 
 
 def _form(line: InputLine) -> str:
+    if (line.data or b"").startswith(b"SQLite format 3"):
+        return "log"
     try:
         value = json_values.loads(line.data or b"")
     except (ValueError, RecursionError):

@@ -157,6 +157,9 @@ ReportOut = Annotated[
 ]
 Top = Annotated[int, typer.Option("--top", min=0, max=1000, help="The number of telling traces.")]
 Since = Annotated[str | None, typer.Option("--since", metavar="DATE", help="The first day of last events (UTC).")]
+Against = Annotated[
+    str | None, typer.Option("--against", metavar="FOLDER", help="The results of an earlier audit, to compare with.")
+]
 Until = Annotated[str | None, typer.Option("--until", metavar="DATE", help="The last day of last events (UTC).")]
 
 
@@ -168,11 +171,12 @@ def report(
     top: Top = 10,
     since: Since = None,
     until: Until = None,
+    against: Against = None,
 ) -> None:
     """Report on the results of an audit.
 
-    Has rules by week, near misses, times, the most telling traces, and pass^k over repeated tasks. Exits with 3 if
-    parts of the audit are missing; verdicts do not change the status.
+    Has a summary, rules by week, near misses, times, the most telling traces, and pass^k over repeated tasks. Exits
+    with 3 if parts of an audit are missing; verdicts do not change the status.
     """
     from guardagent.batch.report import make_report, parse_period
     from guardagent.batch.report.formats import FORMATS, format_of, render
@@ -181,10 +185,11 @@ def report(
     FORMATS.load(chosen, "--format")  # before the results are read
     if chosen == "parquet" and out is None and sys.stdout.isatty():
         raise InputError("'--format parquet' is binary; expected '-o FILE', or a pipe")
-    figures = make_report(results, parse_period(since, until), top=top)
+    figures = make_report(results, parse_period(since, until), top=top, against=against)
     _write_report(render(figures, chosen), out)
-    if not figures.complete:
-        note(f"guardagent: {figures.missing:,} of {figures.partitions:,} parts are missing; resume the audit")
+    if incomplete := [audit for audit in (figures, figures.against) if audit and not audit.complete]:
+        for audit in incomplete:
+            note(f"guardagent: {audit.missing:,} of {audit.partitions:,} parts are missing; resume the audit")
         raise typer.Exit(3)
 
 

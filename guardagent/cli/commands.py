@@ -213,7 +213,7 @@ HOOK = {
     "install": LazyCommand("hooks", "install", "Install the hooks of coding agents, with a copy of a policy."),
     "status": LazyCommand("hooks", "status", "Show the installed hooks, and what is wrong with them."),
     "enforce": LazyCommand("hooks", "enforce", "End the trial of a policy."),
-    "trial": LazyCommand("hooks", "trial", "Put a policy on trial: violations only warn."),
+    "trial": LazyCommand("hooks", "trial", "Put a policy on trial: its rules only warn."),
     "update": LazyCommand("hooks", "update", "Take the policy file into force as it is now."),
     "uninstall": LazyCommand("hooks", "uninstall", "Remove the hooks of a coding agent."),
 }

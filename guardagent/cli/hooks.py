@@ -31,7 +31,7 @@ SomeHosts = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="The coding agents; without one, all with hooks here.")
 ]
 ProjectPolicy = Annotated[Path, typer.Option("-p", "--policies", help="The policy file, which is copied.")]
-Trial = Annotated[bool, typer.Option("--trial", help="At first, violations only warn; 'hook enforce' ends the trial.")]
+Trial = Annotated[bool, typer.Option("--trial", help="At first, rules only warn; 'hook enforce' ends the trial.")]
 Project = Annotated[
     bool, typer.Option("--project/--user", help="For the project of this folder, or for all projects of this user.")
 ]
@@ -111,7 +111,7 @@ def install(
     if not as_json:
         print_line("next: start a new session; 'guardagent hook status' shows whether the hooks work")
         if trial:
-            print_line("      'guardagent hook enforce' ends the trial, in which violations only warn")
+            print_line("      'guardagent hook enforce' ends the trial, in which rules only warn")
 
 
 def status(*, as_json: Json = False) -> None:
@@ -156,7 +156,7 @@ def enforce(hosts: SomeHosts = None, *, project: Project = True, as_json: Json =
 
 
 def trial(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:
-    """Put a policy on trial: violations only warn. Errors, and what would change the guard itself, are still denied."""
+    """Put a policy on trial: its rules only warn. Denied are events that cannot be read, and changes of the guard."""
     _switch("trial", hosts, project=project, as_json=as_json)
 
 
@@ -193,7 +193,7 @@ def uninstall(host: HostName, *, project: Project = True, as_json: Json = False)
     print_result({"removed": count}, f"removed {count} hooks" if count else "there were none", as_json=as_json)
 
 
-_MODES: dict[Mode, str] = {"enforce": "enforced", "trial": "on trial: violations only warn"}
+_MODES: dict[Mode, str] = {"enforce": "enforced", "trial": "on trial: rules only warn"}
 
 
 # --- watch

@@ -216,7 +216,7 @@ def replay(
     counted apart. Exits with 1 if a decision differs, and otherwise with 3 if one is undecidable. Tables of traces are
     replayed by an engine, each trace as a whole, whichever files its events come from.
     """
-    run = TableRun(paths, tables, out, resume).recognized()
+    run = TableRun(paths, tables, out, resume).recognized(takes_logs=True)
     if run.are_tables:
         _refuse_log_options(alias=alias, facts=facts, key_file=key_file)
         report = _replay_tables(run, policies, against, locked)

@@ -86,17 +86,19 @@ class TableRun:
         path = self.paths[0]
         return path != "-" and (Path(path).is_dir() or "://" in path or path.endswith((".parquet", ".pq")))
 
-    def recognized(self) -> TableRun:
+    def recognized(self, *, takes_logs: bool = False) -> TableRun:
         """The run with the format of a file of JSON Lines whose first lines are events, or traces of another system.
 
         Raises:
-            InputError: '--out' is a file, and such lines are judged as tables.
+            InputError: it is an audit log; or '--out' is a file, and such lines are judged as tables.
         """
         if self.are_tables or not Path(self.paths[0]).is_file():
             return self
         from guardagent.batch.records import form_of
 
         form = form_of(self.paths[0])
+        if form == "log" and not takes_logs:
+            raise InputError(f"{self.paths[0]}: is an audit log; expected traces: 'guardagent replay' judges logs")
         if form in ("", "log"):
             return self
         if self.out is not None and Path(self.out).suffix in (".jsonl", ".json", ".ndjson"):

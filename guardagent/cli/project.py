@@ -36,27 +36,29 @@ def init(
 
 
 def _init_project(*, as_json: bool) -> None:
-    from guardagent.hooks.installation import set_up
+    from guardagent.hooks.installation import host_named, set_up
 
     setup = set_up(Path.cwd(), Path.home())
     if as_json:
         rows = [{"call": call, "why": why} for call, why in setup.warnings]
         names = {
             "policy": str(setup.policy),
-            "hosts": setup.hosts,
+            "hosts": list(setup.hosts),
             "frameworks": setup.frameworks,
         }
         print_json({**names, "transcripts": setup.transcripts, "warnings": rows})
         return
+    for host, sign in setup.hosts.items():
+        print_line(f"found {host_named(host).title}: {sign}")
     print_line(f"{setup.policy}: written; commit it for your team")
     if setup.transcripts:
         print_line(f"in the last {setup.transcripts} sessions it would have objected {len(setup.warnings)} times:")
     for call, why in setup.warnings[:20]:
         print_line(f"  {call[:120]!r}: {why}")
     for framework in setup.frameworks:
-        print_line(f"this project uses {framework}: attach the guard there; docs/hosts.md has the line")
+        print_line(f"this project uses {framework}: attach the guard there, as the documentation of this host says")
     if setup.hosts:
-        print_line("the next command guards this project's agents; at first, violations only warn:")
+        print_line("the next command guards this project's agents; at first, its rules only warn:")
         print_line(f"guardagent hook install --trial {' '.join(setup.hosts)}")
 
 

@@ -33,8 +33,9 @@ _MARKS = {
 def show_verdict(verdict: Verdict, console: Console) -> None:
     """Prints the decision, then the reasons or the allowed answer."""
     show_decision(verdict, console)
+    unchecked = [f"could not be checked: {error}" for error in verdict.errors]  # printed as errors below
     for reason in verdict.reasons:
-        if not reason.startswith("could not be checked: "):  # printed as an error below
+        if reason not in unchecked:
             _line(console, "reason", reason)
     for error in verdict.errors:
         _line(console, "could not check", error)

@@ -68,7 +68,7 @@ class Coverage:
 
     Attributes:
         rules_without_tools: rule id -> the tools that it names and this agent does not have.
-        tools_without_rules: the tools that no rule concerns, by their host names.
+        tools_without_rules: the tools that no rule names, by their host names.
         inclusions_without_tools: the included packs whose tags have no tool of this agent, by their prefix.
         undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
         unlisted: the tools that no rule names and `unlisted: deny` denies.
@@ -96,7 +96,7 @@ class Coverage:
         ]
         for tools, why in (
             (self.unlisted, "no rule names, and 'unlisted: deny' denies every call of it:"),
-            (tuple(sorted({*self.tools_without_rules} - {*self.unlisted})), "no rule concerns"),
+            (tuple(sorted({*self.tools_without_rules} - {*self.unlisted})), "no rule restricts"),
             (self.undeclared, "the policy's 'tools' does not list, so that every call of it is denied:"),
             (self.removed, "gone since the guard was attached:"),
             (self.changed, "changed since the guard was attached:"),
@@ -269,7 +269,7 @@ def _idle_inclusions(policies: Policies, known: set[str]) -> tuple[str, ...]:
 def _unruled(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
     if policies.requests:
         return ()  # a natural-language rule concerns every call
-    ruled = {tool for rule in policies.rules for tool in rule.named_tools}
+    ruled = {tool for rule in policies.rules for tool in rule.mentioned_tools}
     everywhere = any(not rule.tools or isinstance(rule.tools, AnyTool) for rule in policies.rules)
     return () if everywhere else tuple(sorted(host for name, host in known.items() if name not in ruled))
 

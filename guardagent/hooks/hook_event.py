@@ -22,6 +22,7 @@ class HookKind(StrEnum):
     AFTER = "after"  # it has run
     PROMPT = "prompt"  # the user has written
     STOP = "stop"  # the agent is about to end its turn
+    START = "start"  # a session begins, or goes on
     OTHER = "other"
 
 
@@ -38,6 +39,7 @@ class HookEvent:
         output, failed: the outcome of the call; `failed` is None if the host does not say.
         ran: False if the host says that the call never ran.
         repeated: whether the agent goes on because of an earlier answer to such an event.
+        resumed: whether a stored session goes on in a new process.
     """
 
     kind: HookKind
@@ -51,6 +53,7 @@ class HookEvent:
     output: Any = None
     failed: bool | None = None
     repeated: bool = False
+    resumed: bool = False
     ran: bool = True
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from guardagent.log import AuditLog
 from guardagent.policy.file.inclusions import policy_contents
 from guardagent.server.state import open_state
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
-from guardagent.types import Decision, Verdict
+from guardagent.types import Decision, Verdict, denial_message
 
 # --- the decisions
 
@@ -32,6 +32,14 @@ CHECK_SECONDS = 15.0
 MAX_REPLANS = 1000
 """A hook cannot hand control back to the user; `guardagent:runaway` stops an agent that repeats itself."""
 _REJECTED = "A person has rejected this call."
+_DENIED = "GuardAgent: This is not allowed:"
+_ON_TRIAL = "GuardAgent (on trial):"
+_RESPONSES = {
+    Decision.WARN: "warning of",
+    Decision.ESCALATE: "would be put to a person by",
+    Decision.DENY: "would be denied by",
+    Decision.HALT: "would be denied, and end the session, by",
+}
 _log = logging.getLogger("guardagent")
 
 
@@ -56,7 +64,9 @@ class HookJudge:
     def __init__(self, lock: HookLock, host: HookHost, folder: Path, workspace: str = "") -> None:
         self._lock, self._host = lock, host
         self._policies = lock.load(workspace)
-        self._denies_unlisted = lock.mode == "trial" and lock.read().unlisted == "deny"
+        self._is_trial, enforced = lock.mode == "trial", lock.read()
+        self._denies_unlisted = self._is_trial and enforced.unlisted == "deny"
+        self._responses = {rule.id: rule.on_violation for rule in enforced.rules}
         self._files = [
             Path(lock.policy),
             *(policy_content.path for policy_content in policy_contents(Path(lock.policy))),
@@ -86,7 +96,11 @@ class HookJudge:
                     self._after(event)
                 case HookKind.PROMPT:
                     self._guard.turn(self._conversation(event))
+                    self._end_lost_calls(event)
+                case HookKind.START if event.resumed:
+                    self._end_lost_calls(event)
                 case HookKind.STOP:
+                    self._end_lost_calls(event)
                     return self._stop(event)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             reason = str(error) if isinstance(error, GuardError) else error_text(error)
@@ -125,14 +139,31 @@ class HookJudge:
             return shown
         verdict = self._guard.before(call)
         if verdict.decision is Decision.ESCALATE:
-            if problem is not None and shown >= {*verdict.reasons}:  # a person has approved it, and saw why rules ask
-                return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
+            if problem is not None and shown >= {
+                *_objections(verdict)
+            }:  # a person has approved it, and saw why rules ask
+                return self._answer_of(
+                    self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
+                )
             return self._escalated(event, call, verdict)
-        answer = _answer_of(verdict)
+        answer = self._answer_of(verdict)
         if self._denies_unlisted and not any(event.tool in rule.mentioned_tools for rule in self._policies.rules):
-            note = f"No rule covers the tool {event.tool!r}; 'unlisted: deny' denies it once the policy is enforced."
+            note = f"{_ON_TRIAL} would be denied: no rule covers the tool {event.tool!r} ('unlisted: deny')"
             return replace(answer, note="\n".join(filter(None, [answer.note, note])))
         return answer
+
+    def _answer_of(self, verdict: Verdict) -> HookAnswer:
+        if verdict.label == 0:
+            return HookAnswer(note="\n".join(self._warnings(verdict)))
+        return HookAnswer(HookDecision.DENY, _feedback(verdict) or "denied")
+
+    def _warnings(self, verdict: Verdict) -> Iterator[str]:
+        """Yields the objections to a call that may run; on trial, with the response that they will have."""
+        start = _ON_TRIAL if self._is_trial else "GuardAgent:"
+        for at, objection in enumerate(_objections(verdict)):
+            is_violation = at < len(verdict.violations)
+            response = self._responses[verdict.violations[at].policy] if is_violation else Decision.DENY
+            yield f"{start} {_RESPONSES[response]} {objection}"
 
     def _protected(self, event: HookEvent, call: HostCall, problem: str) -> HookAnswer | frozenset[str]:
         """Returns the denial of a call that would change the guard; if a person has approved it, what was shown.
@@ -141,7 +172,8 @@ class HookJudge:
         for all reasons that there are: the change of the guard, and those of rules that escalate.
         """
         verdict = self._guard.preview(call)
-        reasons = (problem, *(verdict.reasons if verdict.decision is Decision.ESCALATE else ()))
+        objections = _objections(verdict)
+        reasons = (problem, *(objections if verdict.decision is Decision.ESCALATE else ()))
         answer = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
         is_used = answer is not None and answer.status == "approved" and self.asks.use(answer.name)
         if answer is not None and is_used and {*reasons} <= {*answer.reasons}:
@@ -149,17 +181,22 @@ class HookJudge:
         self._guard.refuse(call, problem)
         if answer is not None and answer.status == "rejected":
             return HookAnswer(HookDecision.DENY, _REJECTED)
+        denial = HookAnswer(HookDecision.DENY, "\n".join([_DENIED, *(f"- {line}" for line in (*objections, problem))]))
+        if verdict.decision in (Decision.DENY, Decision.HALT):  # which no person lifts
+            return denial
         self.asks.request(self._lock.host, event.session, call.tool, call.args, reasons)
-        return HookAnswer(HookDecision.DENY, problem).left_to_watch("A person decides on it.")
+        return denial.left_to_watch("A person decides on it.")
 
     def _escalated(self, event: HookEvent, call: HostCall, verdict: Verdict) -> HookAnswer:
         answer = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
         if answer is not None and answer.status == "rejected":
             return HookAnswer(HookDecision.DENY, _REJECTED)
         if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
-            return _answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
-        self.asks.request(self._lock.host, event.session, call.tool, call.args, tuple(verdict.reasons))
-        question = HookAnswer(HookDecision.ASK, verdict.feedback() or "A person has to decide on this call.")
+            return self._answer_of(
+                self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
+            )
+        self.asks.request(self._lock.host, event.session, call.tool, call.args, _objections(verdict))
+        question = HookAnswer(HookDecision.ASK, _feedback(verdict) or "A person has to decide on this call.")
         is_left = self._lock.ask == "watch" and self._host.asks
         return question.left_to_watch("The operator has people asked elsewhere.") if is_left else question
 
@@ -200,14 +237,33 @@ class HookJudge:
 
     # --- the end of a turn
 
+    def _end_lost_calls(self, event: HookEvent) -> None:
+        """Records that the outcome is unknown of each call that cannot run any more without a report of the host.
+
+        Around a turn these are the calls of the agent that the event is of, and none of its sub-agents, which may work
+        in the background; all calls if a session goes on in a new process. A command that goes on in the background has
+        been reported when it went there.
+        """
+        conversation = self._conversation(event)
+        for call in self._guard.claimed_calls.session(conversation).history:
+            if (
+                call.status is None
+                and call.id is not None
+                and (event.kind is HookKind.START or call.agent == event.agent)
+            ):
+                self._guard.claimed_calls.record(conversation, call.id, Outcome(None, None))
+
     def _stop(self, event: HookEvent) -> HookAnswer:
-        """Holds the agent, once, if it still has to do something."""
+        """Holds the agent, once, if it still has to do something; on trial, it only warns."""
         try:
             pending = {} if event.repeated else self._guard.claimed_calls.session(self._conversation(event)).obligations
         except NotBegunError:
             pending = {}
         if not pending:
             return HookAnswer()
+        if self._is_trial:
+            warnings = (f"{_ON_TRIAL} {rule} is still due: {what}" for rule, what in pending.items())
+            return HookAnswer(note="\n".join(warnings))
         lines = [f"- {rule}: {what}" for rule, what in pending.items()]
         return HookAnswer(HookDecision.DENY, "\n".join(["Before you end, these are still due:", *lines]))
 
@@ -252,7 +308,14 @@ def _key(tool: str, args: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _answer_of(verdict: Verdict) -> HookAnswer:
-    if verdict.label == 0:
-        return HookAnswer(note="\n".join(verdict.reasons) if verdict.decision is Decision.WARN else "")
-    return HookAnswer(HookDecision.DENY, verdict.feedback() or "denied")
+def _objections(verdict: Verdict) -> tuple[str, ...]:
+    """The objections of rules: their violations, then what could not be checked."""
+    violations = [f"{violation.policy}: {violation.message}" for violation in verdict.violations]
+    errors = (error.partition(": ") for error in verdict.errors)
+    return (*violations, *(f"{rule}: could not be checked: {problem}" for rule, _, problem in errors))
+
+
+def _feedback(verdict: Verdict) -> str:
+    """The denial for the agent and its user, who see the call anyway."""
+    text = denial_message(verdict, call=False)
+    return f"GuardAgent: {text}" if text else ""

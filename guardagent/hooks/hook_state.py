@@ -215,7 +215,7 @@ class HookLock:
         project: the folder of the project; empty for a hook of the user.
         keep_days: for how many days after its last use a session is kept.
         ask: who is asked about a call that needs a person: the `host` asks its user, or `watch`.
-        mode: whether rules are enforced, or on trial: then their violations only warn.
+        mode: whether rules are enforced, or on trial: then they only warn.
         source: the policy file that was copied.
     """
 
@@ -269,7 +269,7 @@ class HookLock:
         return file
 
     def load(self, workspace: str = "") -> Policies:
-        """Loads the policy in force; on trial, all its rules warn, and calls that no rule lists pass.
+        """Loads the policy in force; on trial, all its rules only warn, and calls that no rule lists pass.
 
         Args:
             workspace: the folder of the session, for constants of this name that are empty.
@@ -286,7 +286,7 @@ class HookLock:
         }
         file = replace(file, constants=MappingProxyType(constants))
         if self.mode == "trial":
-            rules = tuple(replace(rule, on_violation=Decision.WARN) for rule in file.rules)
+            rules = tuple(replace(rule, on_violation=Decision.WARN, on_trial=True) for rule in file.rules)
             file = replace(file, rules=rules, unlisted="allow")
         return compile_file(file)
 

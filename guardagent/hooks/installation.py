@@ -81,6 +81,10 @@ def install(
     """
     require_parser()
     host = host_named(name)
+    if not policy.exists():
+        hosts = find_hosts(project or Path.cwd(), Path.home())
+        there = ", ".join(f"{host_named(other).title} ({sign})" for other, sign in hosts.items()) or "none"
+        raise InputError(f"{policy}: is not there; next: 'guardagent init' writes it. Coding agents found: {there}")
     path = host.settings_file(project)
     settings = _read(path)
     lock = HookLock.of(name.replace("-", "_"), path, policy, project, keep_days, ask, mode)
@@ -330,11 +334,11 @@ def _backup(path: Path, lock: HookLock) -> Path | None:
 
 FILE = "guardagent.yaml"
 _MAX_FILES = 2000
-_SIGNS = {
-    "claude-code": (".claude", "CLAUDE.md"),
-    "codex": (".codex", "AGENTS.md"),
-    "cursor": (".cursor", ".cursorrules"),
-    "gemini-cli": (".gemini", "GEMINI.md"),
+_SIGNS = {  # the settings folder, the file of a project, and the program
+    "claude-code": (".claude", "CLAUDE.md", "claude"),
+    "codex": (".codex", "AGENTS.md", "codex"),
+    "cursor": (".cursor", ".cursorrules", "cursor-agent"),
+    "gemini-cli": (".gemini", "GEMINI.md", "gemini"),
 }
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
 _CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")
@@ -349,14 +353,14 @@ class ProjectSetup:
 
     Attributes:
         policy: the policy file.
-        hosts: the coding agents.
+        hosts: the coding agents: name -> the path by which it was found.
         frameworks: the agent frameworks that the project's code imports.
         transcripts: the sessions that were replayed.
         warnings: the calls that the policy would have stopped, or warned about, with the reasons.
     """
 
     policy: Path
-    hosts: list[str]
+    hosts: dict[str, str]
     frameworks: list[str]
     transcripts: int = 0
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -374,8 +378,8 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
     hosts, frameworks = find_hosts(project, home), find_frameworks(project)
     if not hosts and not frameworks:
         raise InputError(
-            f"{project}: no coding agent and no agent framework was found; "
-            "name a folder for a starter project: guardagent init FOLDER"
+            f"{project}: no coding agent and no agent framework was found, neither by settings nor by a program on the "
+            "PATH; name a folder for a starter project: guardagent init FOLDER"
         )
     text = policy_text(hosts)
     with path.open("x", encoding="utf-8") as file:
@@ -389,7 +393,7 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
     return ProjectSetup(path, hosts, frameworks, len(transcripts), warnings)
 
 
-def policy_text(hosts: list[str]) -> str:
+def policy_text(hosts: Collection[str]) -> str:
     """Returns the policy of a project, without any path of this machine.
 
     Hooks can put a policy on trial as a whole; without them, its own violations only warn.
@@ -403,13 +407,14 @@ def policy_text(hosts: list[str]) -> str:
     return "\n".join(["version: 1", "unlisted: allow", f"include:{trial}", *lines, ""])
 
 
-def find_hosts(project: Path, home: Path) -> list[str]:
-    """Returns the coding agents that a project or its user has settings for."""
-    return [
-        name
-        for name, signs in _SIGNS.items()
-        if any((project / sign).exists() for sign in signs) or (home / signs[0]).is_dir()
-    ]
+def find_hosts(project: Path, home: Path) -> dict[str, str]:
+    """Returns the coding agents that a project or its user has settings for, or that are installed: name -> a sign."""
+    hosts = {}
+    for name, (folder, file, program) in _SIGNS.items():
+        paths = [path for path in (project / folder, project / file, home / folder) if path.exists()]
+        if sign := str(paths[0]) if paths else shutil.which(program):
+            hosts[name] = sign
+    return hosts
 
 
 def find_frameworks(project: Path) -> list[str]:

@@ -378,6 +378,7 @@ def _metadata(source: RuleSource) -> RuleMetadata:
         source.location,
         source.applies_to,
         source.in_pack,
+        source.on_trial,
     )
 
 

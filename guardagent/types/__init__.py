@@ -638,9 +638,8 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
 def _error(error: str, reasons: tuple[str, ...]) -> str:
     """Returns a line on a rule that could not be checked, with its author's message if a reason has one."""
     rule, _, problem = error.partition(": ")
-    text = next(
-        (reason for reason in reasons if problem and reason.endswith(f" (could not be checked: {problem})")), None
-    )
+    start = f"could not be checked: {problem} (rule: "
+    text = next((reason for reason in reasons if problem and reason.startswith(start)), None)
     return f"{rule}: {text}" if text else f"could not be checked: {error}"
 
 

@@ -40,7 +40,9 @@ def verify(
         InputError: the target is not a known workflow or has several, or it does not have a sensitive tool.
     """
     graph = _graph(target, name)
-    graph_findings = structural_findings(graph, require_human=require_human, sensitive_tools=sensitive_tools)
+    graph_findings = structural_findings(
+        graph, require_human=require_human, sensitive_tools=sensitive_tools, policies=policies
+    )
     findings = apply_suppressions(graph, graph_findings, _suppressions(policies))
     rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
     return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph), strict)

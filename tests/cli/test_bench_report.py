@@ -13,7 +13,7 @@ def test_a_report_is_markdown_on_standard_output(cli: Cli, tmp_path: Path) -> No
     """Denied traces do not change the status: the audit had its own."""
     ran = cli("report", results(tmp_path / "out", [verdict("a", ("receipt", None))]))
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.startswith("# Audit report\n\n## Overview\n")
+    assert ran.out.startswith("# Audit report\n\n## Summary\n")
     assert "| denied | 1 (100.0%) |" in ran.out
 
 
@@ -45,6 +45,20 @@ def test_a_period_leaves_traces_out(cli: Cli, tmp_path: Path) -> None:
     ran = cli("report", out, "--since", "2026-05-01", "--until", "2026-05-31")
     assert "from 2026-05-01 to 2026-05-31; 1 other traces are left out" in ran.out
     assert "| traces | 1 |" in ran.out
+
+
+def test_an_earlier_audit_is_compared(cli: Cli, tmp_path: Path) -> None:
+    """It counts as a whole, and a missing part of it gives 3, too."""
+    out = results(tmp_path / "out", [verdict("a", ("receipt", None))])
+    earlier = write_manifest(tmp_path / "earlier", 2)
+    write_part(earlier, 0, [verdict("b", ended=0.0), verdict("c", ("receipt", None))])
+    ran = cli("report", out, "--against", earlier, "--since", "2026-05-01")
+    assert (ran.status, ran.err) == (3, "guardagent: 1 of 2 parts are missing; resume the audit\n")
+    assert "| `keep receipt` | `receipt` | steady | 50.0% | 100.0% |" in ran.out
+    assert ran.out.index("### Against the earlier audit") < ran.out.index("INCOMPLETE") < ran.out.index("## Overview")
+    against = json.loads(cli("report", out, "--against", earlier, "--format", "json").out)["against"]
+    assert (against["totals"]["traces"], against["telling_traces"]) == (2, [])
+    assert cli("report", out, "--against", tmp_path / "none").status == 2
 
 
 def test_invalid_arguments_are_errors(cli: Cli, tmp_path: Path) -> None:

@@ -313,6 +313,13 @@ def test_events_in_one_file_are_judged_as_traces(judge: Cli, tmp_path: Path) -> 
     assert judge(event, login, command="audit", options=("--out", tmp_path / "v")).status == 1
 
 
+@pytest.mark.parametrize("start", [b'{"entry": 1, "kind": "verdict"}\n', b"SQLite format 3\0\x10\0"])
+def test_an_audit_log_is_for_replay(cli: Cli, policies: Path, tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "log").write_bytes(start)
+    ran = cli("audit", tmp_path / "log", "--policies", policies)
+    assert (ran.status, "'guardagent replay' judges logs" in ran.err) == (2, True), ran.err
+
+
 BAD = {"id": 1, "events": [{"tool": 5}]}
 
 
@@ -324,7 +331,6 @@ BAD = {"id": 1, "events": [{"tool": 5}]}
         ("check", [ALLOWED, *["{", {"id": "x"}] * 20], 4),
         ("test", [case(f"c{at}", amount=at) for at in range(50)], 2),
         ("audit", [{**BAD, "id": at} for at in range(50)], 2),
-        ("audit", [{"entry": at, "kind": "verdict"} for at in range(50)], 2),
         ("audit", [{"trace": f"t{at}", "tool": 5} for at in range(50)], 2),
         ("audit", [{"traceId": f"{at}", "spanId": f"s{at}", "name": "execute_tool x"} for at in range(50)], 2),
         ("audit", ["{", trace("a", LOGIN)], 1),

@@ -39,7 +39,7 @@ def run_console(text: str, folder: Path) -> None:
     for line in re.findall(r"^\$ (.*?)(?:  +#.*)?$", text.replace("\\\n", ""), re.MULTILINE):
         if line.startswith(SKIPPED):
             continue
-        environment = {**os.environ, "PATH": path}
+        environment = {**os.environ, "PATH": path, "XDG_STATE_HOME": str(folder / "state")}
         ran = subprocess.run(["/bin/sh", "-c", line], cwd=folder, env=environment, capture_output=True, check=False)
         assert ran.returncode in (0, 1), (line, ran.stderr)
 

@@ -50,17 +50,14 @@ def test_attaching_reports_unmatched_rules_and_tools() -> None:
     coverage = guard(LIMIT, "G !tool:wire").attach(specs("refund", "look"))
     assert dict(coverage.rules_without_tools) == {"rule 2": ("wire",)}
     assert coverage.tools_without_rules == ("look",)
-    assert coverage.lines() == ["rule 'rule 2' names wire, which this agent does not have", "no rule concerns look"]
+    assert coverage.lines() == ["rule 'rule 2' names wire, which this agent does not have", "no rule restricts look"]
 
 
 def test_attaching_reports_the_tools_that_unlisted_denies() -> None:
-    """The tools that a rule demands are no part of them, and no other line speaks of them."""
+    """The tools that a rule demands are no part of them, and no line speaks of those."""
     text = "version: 1\nunlisted: deny\npolicies: [{id: a, temporal: 'before(refund(), true, get_order(), true)'}]"
     coverage = ToolGuard(load_policies(text=text)).attach(specs("refund", "get_order", "wipe", "look"))
-    assert coverage.lines() == [
-        "no rule names, and 'unlisted: deny' denies every call of it: look, wipe",
-        "no rule concerns get_order",
-    ]
+    assert coverage.lines() == ["no rule names, and 'unlisted: deny' denies every call of it: look, wipe"]
 
 
 def test_tools_that_change_are_reported() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from guardagent.hooks.calls import judged_arguments
 from guardagent.hooks.hook_state import HookLock, read_lock
 from guardagent.hooks.installation import policy_text
 from guardagent.hooks.protection import Protection
+from guardagent.types import Event
 from tests.hooks.payloads import POLICY
 
 FOLDER = Path(__file__).parent / "commands"
@@ -61,7 +63,7 @@ def test_ordinary_commands_pass(stops: Callable[[str], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def stops_in_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bool]:
-    """The same under the policy that `init` writes, enforced in a project."""
+    """The same under the policy that `init` writes, enforced in a project, after an edit."""
     folder = tmp_path_factory.mktemp("state")
     (folder / "guardagent.yaml").write_text(policy_text(["claude-code"]))
     lock = HookLock.of("claude_code", folder / "settings", folder / "guardagent.yaml", None).write(folder)
@@ -73,7 +75,9 @@ def stops_in_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
         args = {**judged_arguments("Bash", {"command": command}, PROJECT), "git_branch": "topic"}
         if protection.problem("Bash", args, PROJECT) is not None:
             return True
-        return policies.session().check("Bash", args, reserve=False).decision >= Decision.DENY
+        session = policies.session()
+        session.observe(Event("Edit", {"file_path": f"{PROJECT}/cart.py"}, status="ok", time=time.time()))
+        return session.check("Bash", args, reserve=False).decision >= Decision.DENY
 
     return stopped
 

@@ -17,6 +17,7 @@ from guardagent.cli.hooks import watch
 from guardagent.errors import InputError
 from guardagent.hooks.hook_daemon import HookDaemon
 from guardagent.hooks.hook_state import HookLock, PendingAsks, delete_old_sessions, read_lock, state_folder
+from guardagent.hooks.installation import policy_text
 from guardagent.log.verification import Selection
 from guardagent.server.state import open_state
 from tests.hooks.payloads import EVENTS, POLICY, SHELLS, decision, event
@@ -29,24 +30,32 @@ PUSH = {"command": "git push origin topic"}
 class Daemon:
     """A daemon in this process, for the hook of a host."""
 
-    def __init__(self, folder: Path, host: str, policy: str = POLICY, keep_days: int = 30, ask: Any = "host") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        host: str,
+        policy: str = POLICY,
+        keep_days: int = 30,
+        ask: Any = "host",
+        mode: Any = "enforce",
+    ) -> None:
         self.host, self.project, self.folder = host, folder / "shop", state_folder()
         self.project.mkdir()
         path = folder / "policy.yaml"
         path.write_text(policy.replace("PROJECT", str(self.project)))
-        lock = HookLock.of(host.replace("-", "_"), folder / "settings.json", path, None, keep_days, ask)
+        lock = HookLock.of(host.replace("-", "_"), folder / "settings.json", path, None, keep_days, ask, mode)
         self.lock = lock.write(self.folder)
         self.restart()
 
     def restart(self) -> None:
         self.daemon = HookDaemon(self.folder)
 
-    def before(self, args: Mapping[str, Any], call_id: str, session: str = "s1") -> str:
-        return decision(self.host, self._sent("before", args, call_id, session))
+    def before(self, args: Mapping[str, Any], call_id: str, session: str = "s1", **more: Any) -> str:
+        return decision(self.host, self.sent("before", args, call_id, session, **more))
 
     def after(self, args: Mapping[str, Any], call_id: str, session: str = "s1", **more: Any) -> None:
         outcome = {"tool_response": {"stdout": "ok"}, "tool_output": '{"exitCode": 0}', **more}
-        self._sent("after", args, call_id, session, **outcome)
+        self.sent("after", args, call_id, session, **outcome)
 
     def run(self, args: Mapping[str, Any], call_id: str) -> None:
         assert self.before(args, call_id) == "allow"
@@ -56,10 +65,10 @@ class Daemon:
         entries = Selection().entries([str(self.folder / "log.db")])
         return [entry.fields for entry in entries if entry.fields["kind"] == kind]
 
-    def _sent(self, kind: str, args: Mapping[str, Any], call_id: str, session: str, **outcome: Any) -> Any:
+    def sent(self, kind: str, args: Mapping[str, Any], call_id: str = "", session: str = "s1", **outcome: Any) -> Any:
         fields = {"tool_name": SHELLS[self.host], "tool_input": dict(args), "tool_use_id": call_id, **outcome}
         payload = event(self.host, kind, self.project, session, **fields)
-        name = EVENTS[self.host][kind]
+        name = EVENTS[self.host].get(kind, kind)
         output = self.daemon.output(self.host.replace("-", "_"), name, str(self.lock), json.dumps(payload).encode())
         found_text = (output.status, output.stdout, output.stderr)
         return type("Ran", (), dict(zip(("returncode", "stdout", "stderr"), found_text, strict=True)))
@@ -87,6 +96,64 @@ def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_p
     assert (entry["tool"], entry["call_id"], entry["status"]) == (SHELLS[host], "3", "ok")
     daemon.after({"command": "pytest"}, "6")
     assert daemon.before(PUSH, "7") == "allow"
+
+
+@pytest.mark.parametrize("mode", ["enforce", "trial"])
+def test_many_calls_in_flight_stop_nothing(mode: str, tmp_path: Path) -> None:
+    """A coding agent reads about ten files at once, and an interrupted call has no outcome."""
+    daemon = Daemon(tmp_path, "claude-code", policy_text(["claude-code"]), mode=mode)
+    ran = [daemon.sent("before", {"command": f"ls d{at}"}, str(at)) for at in range(15)]
+    assert [(answer.returncode, answer.stdout) for answer in ran] == [(0, "")] * 15
+
+
+def test_the_outcome_of_a_lost_call_is_unknown_after_the_turn(tmp_path: Path) -> None:
+    """A sub-agent may work in the background: its calls end when the session goes on in a new process."""
+    daemon = Daemon(tmp_path, "claude-code")
+    daemon.run({"command": "pytest"}, "1")
+    daemon.before({"command": "ls"}, "2", agent_id="sub-1")
+    daemon.before({"command": "touch a.py"}, "3")
+    for kind, lost in (("stop", ["3"]), ("prompt", ["3"]), ("SessionStart", ["3", "2"])):
+        daemon.sent(kind, {}, source="resume")
+        unknown = [entry["call_id"] for entry in daemon.entries("outcome") if entry["status"] == "unknown"]
+        assert unknown == lost
+    assert daemon.before(PUSH, "4") in STOPPED, "the edit may have happened"
+
+
+UNCHECKABLE = """
+version: 1
+policies:
+  - {id: sure, temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
+  - {id: asked, temporal: "G !tool:Bash", message: No shell., on_violation: escalate}
+  - {id: due, temporal: "exists(Read(), true)", message: Read the rules.}
+"""
+
+
+def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "claude-code", UNCHECKABLE, mode="trial")
+    assert json.loads(daemon.sent("before", {"command": "ls"}, "1").stdout)["systemMessage"].splitlines() == [
+        "GuardAgent (on trial): would be put to a person by asked: No shell.",
+        "GuardAgent (on trial): would be denied by sure: could not be checked: the fact 'sure' is unknown",
+    ]
+    daemon.after({"command": "ls"}, "1")
+    assert daemon.entries("unchecked") == [], "it was in flight as any other call"
+    ended = json.loads(daemon.sent("stop", {}).stdout)
+    assert ended == {"systemMessage": "GuardAgent (on trial): due is still due: call 'Read'"}
+    assert daemon.sent("before", {}, tool_name=7).returncode == 2, "an event that cannot be read is denied"
+
+
+def test_a_rule_that_could_not_be_checked_is_not_reported_as_broken(tmp_path: Path) -> None:
+    reason = Daemon(tmp_path, "claude-code", UNCHECKABLE).sent("before", {"command": "ls"}, "1").stdout
+    assert (
+        "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
+        in json.loads(reason)["hookSpecificOutput"]["permissionDecisionReason"].splitlines()
+    )
+
+
+def test_the_loss_of_all_files_is_named_before_that_of_the_guard(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "claude-code")
+    reason = json.loads(daemon.sent("before", {"command": "rm -rf ~/"}, "1").stdout)["hookSpecificOutput"]
+    lines = reason["permissionDecisionReason"].splitlines()
+    assert [line.startswith(("- shell.delete: ", "- This would change")) for line in lines] == [False, True, True]
 
 
 def test_the_host_alone_is_known_to_have_let_a_call_run(tmp_path: Path) -> None:
@@ -157,19 +224,17 @@ def test_a_call_that_the_host_did_not_run_is_no_step(tmp_path: Path) -> None:
 
 
 def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> None:
-    """If it comes back it starts empty, so that what needs a history is denied. The log stays."""
+    """If it comes back it starts empty. The log stays."""
     daemon = Daemon(tmp_path, "claude-code", keep_days=7)
-    daemon.run({"command": "pytest"}, "1")
+    daemon.run({"command": "touch a.py"}, "1")
     assert delete_old_sessions(daemon.folder, lambda: time.time() + 6 * DAY) == []
-    assert daemon.before(PUSH, "2") == "allow"
+    assert daemon.before(PUSH, "2") in STOPPED
     logged = len(daemon.entries("verdict"))
     assert delete_old_sessions(daemon.folder, lambda: time.time() + 8 * DAY) == ["claude_code/s1"]
-    assert daemon.before(PUSH, "3") in STOPPED, "a running daemon sees it, too"
+    assert daemon.before(PUSH, "3") == "allow", "a running daemon sees it, too"
     daemon.restart()
-    assert daemon.before(PUSH, "4") in STOPPED
+    assert daemon.before(PUSH, "4") == "allow"
     assert len(daemon.entries("verdict")) == logged + 2
-    daemon.run({"command": "pytest"}, "5")
-    assert daemon.before(PUSH, "6") == "allow"
 
 
 @pytest.mark.slow
@@ -189,10 +254,10 @@ def test_a_session_is_kept_for_a_day_at_least(tmp_path: Path) -> None:
 def test_old_sessions_are_deleted_when_the_daemon_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the daemon changes it
     daemon = Daemon(tmp_path, "claude-code")
-    daemon.run({"command": "pytest"}, "1")
+    daemon.run({"command": "touch a.py"}, "1")
     HookDaemon(daemon.folder, idle_seconds=0.1, clock=lambda: time.time() + 31 * DAY).serve()
     daemon.restart()
-    assert daemon.before(PUSH, "2") in STOPPED
+    assert daemon.before(PUSH, "2") == "allow"
 
 
 def test_a_person_can_approve_what_would_change_the_guard(tmp_path: Path) -> None:

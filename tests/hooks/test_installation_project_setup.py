@@ -13,7 +13,7 @@ pytest.importorskip("tree_sitter_bash")
 from guardagent import load_policies
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.hooks.hook_state import PendingAsks, state_folder
-from guardagent.hooks.installation import host_named, install, locks_of, policy_text, set_up
+from guardagent.hooks.installation import find_hosts, host_named, install, locks_of, policy_text, set_up
 from guardagent.server.state import open_state
 from tests.conftest import Cli
 
@@ -41,10 +41,13 @@ def _transcript(home: Path, project: Path) -> None:
     (folder / "s.jsonl").write_text(text)
 
 
-def test_a_project_gets_a_policy_and_its_last_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
+def test_a_project_gets_a_policy_and_its_last_sessions_are_replayed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     _transcript(tmp_path, project)
     project_setup = set_up(project, tmp_path)
-    assert (project_setup.hosts, project_setup.frameworks, project_setup.transcripts) == (
+    assert (list(project_setup.hosts), project_setup.frameworks, project_setup.transcripts) == (
         ["claude-code"],
         ["langgraph"],
         1,
@@ -103,8 +106,25 @@ def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:
     assert (project / "guardagent.yaml").read_text() == "mine"
 
 
-def test_a_folder_without_agents_says_so(tmp_path: Path) -> None:
+def test_an_installed_agent_is_found_without_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    """And a first `hook install` says what to do before."""
+    program = tmp_path / "bin" / "gemini"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    refused = cli("hook", "install", "claude-code")
+    assert f"next: 'guardagent init' writes it. Coding agents found: Gemini CLI ({program})" in refused.err
+    assert find_hosts(tmp_path, tmp_path) == {"gemini-cli": str(program)}
+    assert f"found Gemini CLI: {program}" in cli("init").out
+
+
+def test_a_folder_without_agents_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="no agent framework was found"):
         set_up(tmp_path / "empty", tmp_path / "home")
 

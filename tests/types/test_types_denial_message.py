@@ -242,9 +242,9 @@ def test_each_cause_is_one_line_and_the_call_appears_once(write: Any) -> None:
         'This is not allowed: act(order="W1", amount=500)',
         "- small: At most 100. (needed: amount (500) <= 100)",
         '- open: needed: (amount (500) > 900 or count(f:act(order="W1")) (0) > 0)',
-        "- sure: Ask first. (could not be checked: the fact 'sure' is unknown)",
+        "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)",
     ]
-    assert verdict.reasons[-1] == "Ask first. (could not be checked: the fact 'sure' is unknown)"
+    assert verdict.reasons[-1] == "could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
 
 
 def test_a_value_that_is_not_a_list_is_named(write: Any) -> None:

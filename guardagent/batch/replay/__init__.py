@@ -133,6 +133,7 @@ def replay(
     facts: Mapping[str, Any] | None = None,
     key: bytes | None = None,
     progress: Progress = no_progress,
+    selects: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> ReplayReport:
     """Compares a candidate with recorded decisions.
 
@@ -144,6 +145,8 @@ def replay(
         facts: the facts of the host at every call, for logs. With them, a fact that an entry lacks is unknown.
         key: the log's key.
         progress: receives the number of the current entry of a log, and that of the last one.
+        selects: selects the conversations of a log that have an entry with these fields; there may be none. Without
+            it, all are replayed.
 
     Raises:
         InputError: the file cannot be read, is neither of the two, was changed, or holds no decisions to compare with.
@@ -155,8 +158,8 @@ def replay(
         _replay_traces(path, candidate, against, report)
     else:
         _verify(path, key, report)
-        _LogReplay(LogSteps(path, aliases or {}, facts, progress), candidate, against, report).run()
-    if not report.conversations and not report.problems:
+        _LogReplay(LogSteps(path, aliases or {}, facts, progress, selects), candidate, against, report).run()
+    if not report.conversations and not report.problems and selects is None:
         raise InputError(f"{path}: holds no calls; expected an audit log with verdicts, or traces")
     return report
 
@@ -291,6 +294,7 @@ UNLISTED = "(no rule)"
 """The row of what no rule decides: undeclared tools and arguments, and `unlisted: deny`."""
 _COUNTS = ("same", "differs", "undecidable", "unruled")
 _DECISIONS = frozenset(map(str, Decision)) - {ALLOW}
+_CALLS_OF_A_RULE = 20
 
 
 @dataclass(slots=True)
@@ -356,11 +360,14 @@ class DifferenceTable:
         same, differs, undecidable: the calls whose answers are equal, differ in some rule, or depend on values that
             the log lacks and differ in no other rule.
         unruled: the calls that the guard denied for a reason of its own, and which are not compared.
+        changed: calls that differ, at least the first ones of each rule: with both decisions, and the answers and
+            reasons of the rules.
     """
 
     def __init__(self, rules: Iterable[str] = ()) -> None:
         self.rows = {rule: RuleDifferences(rule) for rule in rules}
         self.same = self.differs = self.undecidable = self.unruled = 0
+        self.changed: list[dict[str, Any]] = []
 
     @property
     def calls(self) -> int:
@@ -382,6 +389,12 @@ class DifferenceTable:
                 row.example = {**show(), "before": old, "after": new, "reason": reason}
         if changes:
             self.differs += 1
+            if any(self._row(rule).differs <= _CALLS_OF_A_RULE for rule in changes):
+                rules = {
+                    rule or UNLISTED: (*pair, after.reason(rule) or before.reason(rule))
+                    for rule, pair in changes.items()
+                }
+                self.changed.append({**show(), "before": before.decision, "after": after.decision, "rules": rules})
         elif before.undecidable or after.undecidable:
             self.undecidable += 1
         else:

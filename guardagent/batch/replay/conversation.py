@@ -297,12 +297,14 @@ class LogSteps:
         aliases: a tool's name in the host -> its name in the rules.
         facts: the facts of the host at every call; None if they are unknown.
         progress: receives the number of the current entry, and that of the last one.
+        selects: selects the conversations of entries with these fields; None selects all.
     """
 
     path: Path
     aliases: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
     progress: Progress = no_progress
+    selects: Callable[[Mapping[str, Any]], bool] | None = None
 
     def __iter__(self) -> Iterator[LogStep]:
         """Iterates over the log twice: at first only for the last entry of each conversation.
@@ -310,7 +312,12 @@ class LogSteps:
         Raises:
             InputError: the log cannot be read.
         """
-        last = {_conversation(entry): entry.entry.seq for entry in self._entries()}
+        last: dict[str | None, int] = {}
+        selected = set()
+        for log_entry in self._entries():
+            last[_conversation(log_entry)] = log_entry.entry.seq
+            if self.selects is None or self.selects(log_entry.fields):
+                selected.add(_conversation(log_entry))
         end = max(last.values(), default=0)  # others may append meanwhile
         escalations: dict[str | None, _Escalations] = {}
         for log_entry in self._entries():
@@ -318,6 +325,8 @@ class LogSteps:
                 break
             self.progress(log_entry.entry.seq, end)
             name, call = _conversation(log_entry), json.dumps(log_entry.fields.get("call_id"), sort_keys=True)
+            if name not in selected:
+                continue
             waiting = escalations.setdefault(name, _Escalations())
             is_last = last[name] == log_entry.entry.seq
             if log_entry.fields["kind"] == "approval":

@@ -9,7 +9,7 @@ neither Arrow nor numpy: the manifest of an audit, the period of a report, and i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,10 @@ UNDATED = 4_000_000  # a day after the year 9999, so that it comes last
 _ABOUT = ("version", "policies", "engine", "sources", "started", "ended")
 
 
-def make_report(address: str, period: Period | None = None, *, top: int = 10) -> AuditReport:
-    """Reads the results of an audit, and returns the figures: see `audit_report`.
+def make_report(
+    address: str, period: Period | None = None, *, top: int = 10, against: str | None = None
+) -> AuditReport:
+    """Reads the results of an audit, and of all of an earlier one; returns the figures: see `audit_report`.
 
     Raises:
         InputError: a package of the extra `arrow` is missing, the results cannot be read, or no trace remains.
@@ -39,7 +41,8 @@ def make_report(address: str, period: Period | None = None, *, top: int = 10) ->
     require({"pyarrow": "17", "fsspec": "2024.6"}, "arrow")
     from guardagent.batch.report.figures import audit_report
 
-    return audit_report(address, period, top=top)
+    earlier = None if against is None else audit_report(against, top=0)
+    return replace(audit_report(address, period, top=top), against=earlier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,7 @@ class Totals:
         denied, unchecked: the judged traces with label 1, and those with errors.
         escalated: those of the denied ones that only needed approval.
         unknown_outcomes: those of the unchecked ones that depend on outcomes which their log does not have.
+        undecided: those of the unchecked ones that are denied for that alone, and violate no rule.
         unreadable: the traces and rows without a verdict; they are in every period.
         undated: the judged traces without a time; a period leaves them out.
         outside: the judged traces that the period leaves out, including undated ones.
@@ -180,6 +184,7 @@ class Totals:
     outside: int = 0
     escalated: int = 0
     unknown_outcomes: int = 0
+    undecided: int = 0
     first: float | None = None
     last: float | None = None
 
@@ -209,7 +214,7 @@ class RuleCounts:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule in all weeks. `known`: the manifest has it. `share`: the share of the judged traces that violate it."""
+    """A rule in all weeks, and a violating trace. `known`: the manifest has it. `share`: of the judged traces."""
 
     id: str
     message: str
@@ -217,6 +222,7 @@ class RuleRow:
     known: bool
     counts: RuleCounts
     share: float
+    example: TellingTrace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +263,12 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class ListedViolation:
-    """A violation; `event` is None at the end of the trace."""
+    """A violation; `event` is None at the end of the trace. `call` is empty if the evidence has none."""
 
     rule: str
     event: int | None
     message: str
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +322,7 @@ class AuditReport:
         audit: the manifest without its rules.
         since, until: the first and the last day, or None.
         times: `trace_ms`, `event_ms` (the time that judging took) and `conversation_s` (from first to last event).
+        against: the report on an earlier audit.
     """
 
     results: str
@@ -332,6 +340,7 @@ class AuditReport:
     times: Mapping[str, Quantiles]
     telling_traces: tuple[TellingTrace, ...]
     pass_rates: PassRates
+    against: AuditReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

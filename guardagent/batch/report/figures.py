@@ -8,16 +8,16 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
 from hashlib import blake2b
 from math import comb
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from guardagent._support.files import parse_json
 from guardagent.batch.report import (
     UNDATED,
     AuditReport,
@@ -37,7 +37,7 @@ from guardagent.batch.report import (
 )
 from guardagent.batch.report.results_folder import MAX_RULES, ResultsFolder, RuleCodes, VerdictBatch, column, integers
 from guardagent.errors import ContentError, InputError
-from guardagent.types import Decision
+from guardagent.types import Decision, call_text
 
 SHOWN_PARTS = 20
 
@@ -99,6 +99,8 @@ class AuditSummary:
         totals.unchecked += int(batch.unchecked.sum())
         only_approval = pc.equal(rows["decision"], Decision.ESCALATE.value).to_numpy(zero_copy_only=False)
         totals.escalated += int((only_approval & ~batch.unchecked).sum())
+        denied_for_that = (column(rows, "label") > 0) & (batch.per_row(batch.rules.rows) == 0)
+        totals.undecided += int((batch.unchecked & denied_for_that).sum())
         totals.unknown_outcomes += len(np.unique(batch.unknown_outcomes))
         totals.undated += int((batch.weeks == UNDATED).sum())
         dated = batch.weeks != UNDATED
@@ -116,8 +118,8 @@ class AuditSummary:
             missing_parts=tuple(missing[:SHOWN_PARTS]),
             partitions=self._manifest.partitions,
             audit=self._manifest.about,
-            since=_iso(self._period.since),
-            until=_iso(self._period.until),
+            since=None if self._period.since is None else self._period.since.isoformat(),
+            until=None if self._period.until is None else self._period.until.isoformat(),
             totals=self.totals,
             rules=tuple(self._rule_rows()),
             weeks=tuple(self._week_rows()),
@@ -134,17 +136,14 @@ class AuditSummary:
             sums[at].add(cell)
         for at, rule in enumerate(self._codes.ids):
             message, order = (known[at].message, known[at].order) if at < len(known) else ("", False)
-            yield RuleRow(rule, message, order, at < len(known), sums[at], _share(sums[at], self.totals.traces))
+            share, example = _share(sums[at], self.totals.traces), self._telling.examples.get(at)
+            yield RuleRow(rule, message, order, at < len(known), sums[at], share, example)
 
     def _week_rows(self) -> Iterator[WeekRow]:
         for week, judged in sorted(self._weeks.judged.items()):
             for at, rule in enumerate(self._codes.ids):
                 counts = self._weeks.cells.get((week, at), RuleCounts())
                 yield WeekRow(week_name(week), rule, judged, counts, _share(counts, judged))
-
-
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
 
 
 def _share(counts: RuleCounts, judged: int) -> float:
@@ -221,15 +220,8 @@ def _numbered_pairs(rows: Any, events: Any) -> tuple[Any, Any]:
 MAX_LISTED = 20  # violations of a trace
 # The number of rules, the severity and the number of violations, all negated; the id.
 TraceKey = tuple[int, int, int, str]
+RankedTrace = tuple[TraceKey, TellingTrace]
 _TRACE_ORDER = [(name, "ascending") for name in ("rule", "rules", "severity", "violations", "trace")]
-
-
-@dataclass(frozen=True, slots=True)
-class RankedTrace:
-    """A trace with its place in the order."""
-
-    key: TraceKey
-    trace: TellingTrace
 
 
 class TellingTraces:
@@ -242,26 +234,32 @@ class TellingTraces:
 
     Args:
         number: the number of traces to select.
+
+    Attributes:
+        examples: the first candidate of each rule, with its first violation of the rule.
     """
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self._number, self._kept = number, max(number, 1)
         self._first: dict[int, list[RankedTrace]] = defaultdict(list)
+        self.examples: dict[int, TellingTrace] = {}
 
     def add(self, batch: VerdictBatch) -> None:
         ranked_traces: dict[int, RankedTrace] = {}
         for rule, row, key in self._contenders(batch):
             first = self._first[rule]
-            if len(first) < self._number or key < first[-1].key:
+            if not first or key < first[0][0]:
+                self.examples[rule] = _telling_trace(batch, row, -key[2], batch.codes.ids[rule])
+            if len(first) < self._kept or key < first[-1][0]:
                 if row not in ranked_traces:
-                    ranked_traces[row] = RankedTrace(key, _telling_trace(batch, row, -key[2]))
-                insort(first, ranked_traces[row], key=lambda ranked_trace: ranked_trace.key)
-                del first[self._number :]
+                    ranked_traces[row] = (key, _telling_trace(batch, row, -key[2]))
+                insort(first, ranked_traces[row], key=itemgetter(0))
+                del first[self._kept :]
 
     def _contenders(self, batch: VerdictBatch) -> Iterator[tuple[int, int, TraceKey]]:
         """Yields (rule, row, key) of the first traces of the batch for each rule."""
         entries = batch.rules
-        if not len(entries.rows) or not self._number:
+        if not len(entries.rows):
             return
         table = pa.table({
             "rule": entries.rules,
@@ -274,35 +272,47 @@ class TellingTraces:
         ordered = table.take(pc.sort_indices(table, sort_keys=_TRACE_ORDER))
         rules = ordered["rule"].to_numpy()
         ranks = np.arange(len(rules)) - np.searchsorted(rules, rules)
-        for row in ordered.filter(pa.array(ranks < self._number)).to_pylist():
+        for row in ordered.filter(pa.array(ranks < self._kept)).to_pylist():
             yield row["rule"], row["row"], (row["rules"], row["severity"], row["violations"], row["trace"])
 
     def selected(self) -> tuple[TellingTrace, ...]:
-        remaining = {trace.key: trace for first in self._first.values() for trace in first}
+        remaining = {key: trace for first in self._first.values() for key, trace in first}
         shown: set[str] = set()
         chosen: list[TellingTrace] = []
         while remaining and len(chosen) < self._number:
-            best = min(remaining, key=lambda key: (-len({*remaining[key].trace.rules} - shown), *key[1:]))
-            chosen.append(remaining.pop(best).trace)
+            best = min(remaining, key=lambda key: (-len({*remaining[key].rules} - shown), *key[1:]))
+            chosen.append(remaining.pop(best))
             shown.update(chosen[-1].rules)
         return tuple(chosen)
 
 
-def _telling_trace(batch: VerdictBatch, row: int, total: int) -> TellingTrace:
+def _telling_trace(batch: VerdictBatch, row: int, total: int, rule: str | None = None) -> TellingTrace:
+    """The trace with its first violations, or with the first one of a rule."""
     values: dict[str, Any] = batch.rows.slice(row, 1).to_pylist()[0]
-    listed = sorted(values["violations"] or (), key=lambda violation: (violation["event"] is None, violation["event"]))
+    listed = [violation for violation in values["violations"] or () if rule in (None, violation["rule"])]
+    listed.sort(key=lambda violation: (violation["event"] is None, violation["event"]))
     return TellingTrace(
         values["trace"],
         values["decision"],
         tuple(values["rules"]),
         total,
         tuple(
-            ListedViolation(violation["rule"], violation["event"], violation["message"] or "")
-            for violation in listed[:MAX_LISTED]
+            ListedViolation(violation["rule"], violation["event"], violation["message"] or "", _call(violation))
+            for violation in listed[: 1 if rule else MAX_LISTED]
         ),
         values["task"],
         None if batch.weeks[row] == UNDATED else values["ended"],
     )
+
+
+def _call(violation: dict[str, Any]) -> str:
+    """The call, or at the end of a trace the one that was to be followed by another."""
+    match parse_json(violation["evidence"] or "{}", "the evidence of a violation"):
+        case {"call": {"tool": str(tool), "args": dict(args)}} | {
+            "obliged by": {"tool": str(tool), "args": dict(args)}
+        }:
+            return call_text(tool, args)
+    return ""
 
 
 MAX_K = 8

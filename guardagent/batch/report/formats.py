@@ -8,19 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 from guardagent._support.plugins import Plugins
 from guardagent._support.requirements import require
 from guardagent._support.sections import Quoted, ReportSection, ReportTable, html, markdown, percent
-from guardagent.batch.report import (
-    UNDATED,
-    AuditReport,
-    RuleCounts,
-    TellingTrace,
-    week_name,
-)
+from guardagent.batch.report import UNDATED, AuditReport, RuleCounts, RuleRow, TellingTrace, Totals, week_name
 from guardagent.errors import InputError
 
 
@@ -115,6 +110,7 @@ FORMATS = Plugins(
 
 _TITLE = "Audit report"
 _PARQUET_VERSION = 1
+TOP_RULES = 5  # of the summary
 WEEKS = 12  # the last weeks of the table; the plot and the Parquet file have all of them
 NEAR_MISS = (
     "A near miss is an event at which every violated rule asks for an earlier step: the call itself violated no other "
@@ -146,7 +142,8 @@ def _warning(report: AuditReport) -> str:
 
 
 def _sections(report: AuditReport) -> Iterator[ReportSection]:
-    """Yields the sections below the title and the warning."""
+    """Yields the sections below the title and the warning; the summary is the first page."""
+    yield from _summary(report)
     yield _head(report)
     yield _rules(report)
     yield _weeks(report)
@@ -156,20 +153,116 @@ def _sections(report: AuditReport) -> Iterator[ReportSection]:
     yield _tasks(report)
 
 
+def _summary(report: AuditReport) -> Iterator[ReportSection]:
+    """Yields three sentences, the rules that matter most, and the changes since an earlier audit."""
+    yield ReportSection("Summary", ((_judged(report.totals),), _most_broken(report), _next_step(report)))
+    for rule in _violated(report)[:TOP_RULES]:
+        broken = f" is broken in {_of(rule.counts.traces, report.totals.traces)} of the conversations."
+        yield ReportSection(
+            _name(rule), ((Quoted(rule.id), broken), *(_example(rule.example) if rule.example else ())), level=3
+        )
+    if report.against is not None:
+        yield _changes(report.against, report)
+
+
+def _judged(totals: Totals) -> str:
+    days = "" if totals.last is None else f", from {_moment(totals.first)[:10]} to {_moment(totals.last)[:10]},"
+    numbers = (totals.denied - totals.escalated - totals.undecided, totals.escalated, totals.undecided)
+    broken, escalated, undecided = (_of(number, totals.traces) for number in numbers)
+    unreadable = f"; {totals.unreadable:,} more could not be read" if totals.unreadable else ""
+    return (
+        f"{totals.traces:,} conversations{days} were judged: {broken} broke a rule and were denied, {escalated} only "
+        f"needed approval, and {undecided} could not be checked{unreadable}."
+    )
+
+
+def _most_broken(report: AuditReport) -> tuple[str, ...]:
+    if not (rules := _violated(report)):
+        return ("No rule is known to be broken.",)
+    weeks = [week for week in report.weeks if week.rule == rules[0].id and week.week != week_name(UNDATED)][-WEEKS:]
+    parts = weeks[: len(weeks) // 2], weeks[len(weeks) // 2 :]
+    numbers = [(sum(week.counts.traces for week in part), sum(week.judged for week in part)) for part in parts]
+    change = f"; its share by week is {_change(*numbers)}"
+    for part, (broken, judged) in zip(parts, numbers, strict=True):
+        change += f", {percent(broken / judged)} from {part[0].week} to {part[-1].week}" if part else ""
+    return ("Broken most often: ", _name(rules[0]), f"{change}.")
+
+
+def _change(before: tuple[int, int], now: tuple[int, int]) -> str:
+    """Compares shares (a part, the whole). A difference of up to two standard errors may be chance."""
+    if not (before[1] and now[1]):
+        return "not comparable"
+    share = (before[0] + now[0]) / (before[1] + now[1])
+    margin = 2 * sqrt(share * (1 - share) * (1 / before[1] + 1 / now[1]))
+    difference = now[0] / now[1] - before[0] / before[1]
+    return "steady" if abs(difference) <= margin else "growing" if difference > 0 else "falling"
+
+
+def _next_step(report: AuditReport) -> tuple[str, ...]:
+    totals, rules = report.totals, _violated(report)
+    outcomes = f"{totals.unknown_outcomes:,} conversations depend on outcomes that their log does not have: "
+    steps = (
+        (report.missing, "resume the audit, for parts of it are missing."),
+        (totals.unknown_outcomes, f"{outcomes}set 'failed_output' in the policy, or audit with '--assume ok'."),
+        (totals.unreadable, "repair what could not be read: the column 'error' of the results says why."),
+        (totals.undecided, "see the column 'errors' of the results for what could not be checked."),
+        (len(rules), "see why agents break this rule: "),
+    )
+    step = next((step for number, step in steps if number), "nothing.")
+    return ("Next: ", step) if step[-1] == "." else ("Next: ", step, _name(rules[0]), ".")
+
+
+def _name(rule: RuleRow) -> Quoted:
+    return Quoted((rule.message.strip() or rule.id).rstrip("."))
+
+
+def _example(example: TellingTrace) -> Iterator[tuple[str, ...]]:
+    for violation in example.violations:
+        place = f"events[{violation.event}] ({violation.call.partition('(')[0]}): "
+        call = (Quoted(violation.call), ": ") if violation.call else ()
+        yield "For example ", _id(example.trace), ": ", *call, Quoted(violation.message.removeprefix(place))
+
+
+def _changes(earlier: AuditReport, report: AuditReport) -> ReportSection:
+    """The rules of both audits, without those that neither violates unless they are new or gone."""
+    known = [{rule.id: rule for rule in audit.rules} for audit in (earlier, report)]
+    rows: list[tuple[str, ...]] = []
+    for name, rule in {**known[0], **known[1]}.items():
+        before, now = (rules[name].counts.traces if name in rules else 0 for rules in known)
+        change = _change((before, earlier.totals.traces), (now, report.totals.traces))
+        change = "new" if name not in known[0] else "gone" if name not in known[1] else change
+        if before or now or change in ("new", "gone"):
+            shares = (percent(rules[name].share) if name in rules else "-" for rules in known)
+            rows.append((_name(rule), Quoted(name), change, *shares))
+    notes: list[tuple[str, ...]] = [("Before, in ", Quoted(earlier.results), ": ", _judged(earlier.totals))]
+    notes += [(_warning(earlier),)] if earlier.missing else []
+    (old, old_digest), (new, new_digest) = map(_policies, (earlier, report))
+    if old_digest != new_digest:
+        names = (f"{old}, {old_digest}", f"{new}, {new_digest}") if old == new else (old, new)
+        notes.append(("The policies differ: ", Quoted(names[0]), " before, ", Quoted(names[1]), " now."))
+    table = ReportTable(("rule", "id", "change", "before", "now"), tuple(rows), 3)
+    return ReportSection("Against the earlier audit", tuple(notes), table, level=3)
+
+
+def _policies(report: AuditReport) -> tuple[str, str]:
+    """The names of the policy files, or else the digest; and the digest, shortened."""
+    policies: Any = report.audit.get("policies")
+    digest, files = (policies.get("digest"), policies.get("files")) if isinstance(policies, dict) else (None, None)
+    short = str(digest or "unknown")[:12]
+    return ", ".join(map(str, files)) if files and isinstance(files, list) else short, short
+
+
 def _head(report: AuditReport) -> ReportSection:
     totals, about = report.totals, report.audit
     period = f"{report.since or 'the beginning'} to {report.until or 'the end'}"
     notes: list[tuple[str, ...]] = [("Results: ", Quoted(report.results))]
-    policies: Any = about.get("policies")
-    digest = policies.get("digest", "unknown") if isinstance(policies, dict) else "unknown"
-    notes.append(("Policies: ", Quoted(digest), ", engine: ", Quoted(about.get("engine", "unknown"))))
+    names, digest = (Quoted(text) for text in _policies(report))
+    engine = Quoted(about.get("engine", "unknown"))
+    notes.append(("Policies: ", names, ", digest: ", digest, ", engine: ", engine))
     notes.append(("Audit: ", Quoted(_moment(about.get("started"))), " to ", Quoted(_moment(about.get("ended")))))
     if report.since or report.until:
         left_out = f"; {totals.outside:,} other traces are left out, including undated ones. Unreadable ones count."
         notes.append((f"Only traces whose last event is from {period}{left_out}",))
-    if totals.unknown_outcomes:
-        outcomes = f"{totals.unknown_outcomes:,} traces depend on calls whose outcome their log does not have. Set "
-        notes.append((f"{outcomes}'failed_output' in the policy, or audit with '--assume ok'.",))
     rows = (
         ("traces", f"{totals.traces:,}"),
         ("events", f"{totals.events:,}"),
@@ -271,12 +364,18 @@ def _telling_trace(telling_trace: TellingTrace) -> ReportSection:
         (
             "at the end" if violation.event is None else str(violation.event),
             Quoted(violation.rule),
+            Quoted(violation.call),
             Quoted(violation.message),
         )
         for violation in telling_trace.violations
     )
-    title = Quoted(telling_trace.trace if telling_trace.trace is not None else "a trace without an id")
-    return ReportSection(title, tuple(notes), ReportTable(("event", "rule", "message"), rows, 3), level=3)
+    return ReportSection(
+        _id(telling_trace.trace), tuple(notes), ReportTable(("event", "rule", "call", "message"), rows, 4), level=3
+    )
+
+
+def _id(trace: str | None) -> Quoted:
+    return Quoted("a trace without an id" if trace is None else trace)
 
 
 def _tasks(report: AuditReport) -> ReportSection:
@@ -317,6 +416,7 @@ LINES = 6  # rules in the plot by week
 BARS = 20
 _INK = "#010203"  # replaced by the colour of the page
 _COLOURS = ("#4c8ed9", "#d9822b", "#3d9970", "#b565c9", "#d1495b", "#8f8f2f")  # readable on light and on dark
+_LINES = ("o-", "s--", "^-.", "D:", "v-", "x--")  # and on paper without colours
 
 
 def _plots(report: AuditReport) -> dict[str, str]:
@@ -376,9 +476,9 @@ def _week_lines(axis: Any, report: AuditReport) -> str:
     undated = week_name(UNDATED)
     weeks = [report_week for report_week in dict.fromkeys(row.week for row in report.weeks) if report_week != undated]
     rules = [violated_rule.id for violated_rule in _violated(report)[:LINES]]
-    for rule, colour in zip(rules, _COLOURS, strict=False):
+    for rule, colour, line in zip(rules, _COLOURS, _LINES, strict=False):
         shares = {row.week: 100 * row.share for row in report.weeks if row.rule == rule}
-        axis.plot(range(len(weeks)), [shares[week] for week in weeks], ".-", color=colour, label=_label(rule))
+        axis.plot(range(len(weeks)), [shares[week] for week in weeks], line, color=colour, label=_label(rule))
     step = max(1, -(-len(weeks) // 12))
     axis.set_xticks(range(0, len(weeks), step), weeks[::step], rotation=30)
     axis.set(ylabel="% of the week's traces")

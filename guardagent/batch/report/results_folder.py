@@ -24,7 +24,8 @@ from guardagent.errors import ContentError, InputError, error_text
 from guardagent.types import Decision
 
 BATCH_ROWS = 8192
-BATCH_VIOLATIONS = 200_000  # on average; some traces list thousands
+BATCH_VIOLATIONS = 50_000  # on average; some traces list thousands
+BATCH_BYTES = 1 << 25  # on average, as far as values do not repeat; evidence may be large
 _PART = re.compile(r"part-(\d+)[^/]*\.parquet")
 _VERSION_KEY = b"guardagent.verdicts"
 _UNUSED = ("reasons", "source")
@@ -104,23 +105,17 @@ class ResultsFolder:
         with _reading(path, _REDO), self._files.open(path, "rb") as stream:
             file = pq.ParquetFile(stream)
             _require_verdicts(file.schema_arrow, path)
-            yield from file.iter_batches(_batch_rows(file.metadata), columns=list(_columns(file.schema)))
+            columns = [name for name in VERDICTS.names if name not in _UNUSED]
+            yield from file.iter_batches(_batch_rows(file.metadata), columns=columns)
 
 
 def _batch_rows(metadata: Any) -> int:
     """The number of rows that keeps a batch small: fewer if verdicts list many violations."""
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
     values = sum(max(group.column(at).num_values for at in range(group.num_columns)) for group in groups)
-    return max(1, min(BATCH_ROWS, int(BATCH_VIOLATIONS * metadata.num_rows // max(1, values))))
-
-
-def _columns(schema: Any) -> Iterator[str]:
-    """The paths of the columns to read: evidence is the largest part of a violation, and no figure needs it."""
-    for at in range(len(schema)):
-        path = schema.column(at).path
-        root = path.partition(".")[0]
-        if root in VERDICTS.names and root not in _UNUSED and not path.endswith(".evidence"):
-            yield path
+    size = sum(group.total_byte_size for group in groups)
+    limits = (BATCH_VIOLATIONS * metadata.num_rows // max(1, values), BATCH_BYTES * metadata.num_rows // max(1, size))
+    return max(1, min(BATCH_ROWS, *map(int, limits)))
 
 
 def _require_verdicts(schema: pa.Schema, path: str) -> None:
@@ -194,6 +189,7 @@ class VerdictBatch:
 
     Attributes:
         rows: the verdicts.
+        codes: the numbers of rules.
         weeks: the Monday of each trace, in days since 1970-01-01, or `UNDATED`.
         rules: an entry for each violated rule of a trace.
         counts: the same, with the numbers of violations.
@@ -207,7 +203,7 @@ class VerdictBatch:
     """
 
     def __init__(self, rows: pa.RecordBatch, codes: RuleCodes) -> None:
-        self.rows = rows
+        self.rows, self.codes = rows, codes
         self.weeks = weeks_of(column(rows, "ended"))
         self.rules = Entries(_parents(rows["rules"]), codes.of(pc.list_flatten(rows["rules"])))
         counts = pc.list_flatten(rows["counts"])

@@ -44,8 +44,10 @@ from guardagent.workflow.extraction import (
     UnknownValue,
     defined_outside,
     is_a,
+    is_guards,
     private_attribute,
     source_location,
+    without_guard,
 )
 from guardagent.workflow.model.graph import EDGES, END, Graph, Unseen
 from guardagent.workflow.python_source.bodies import FrameworkNames, ReadableFunction, summarize
@@ -85,19 +87,19 @@ def _record_callbacks(box: AgentTools, agent: Any) -> None:
         box.opaque_calls.append(f"the class {type(agent).__name__} overrides the methods that list its tools")
     for name, function in _hooks(agent):
         _record_function(box, name, function)
-    hooks = getattr(agent, "hooks", None)
+    hooks = without_guard(getattr(agent, "hooks", None))
     if isinstance(hooks, UnknownValue | Stub):
         box.opaque_calls.append("its hooks")
 
 
 def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
     """The program's callbacks that the SDK runs around an agent and its tools, by purpose."""
-    hooks = getattr(agent, "hooks", None)
+    hooks = without_guard(getattr(agent, "hooks", None))
     kinds = type(hooks).__mro__ if hooks is not None else ()
     names = dict.fromkeys(name for kind in kinds if not is_sdk(kind) for name in vars(kind) if name.startswith("on_"))
     yield from ((name, getattr(hooks, name)) for name in names)
-    callbacks = [(name, getattr(agent, name, None)) for name in ("instructions", "tool_use_behavior")]
-    callbacks += [("on_handoff", getattr(handoff, "on_invoke_handoff", None)) for handoff in agent.handoffs]
+    callbacks = [(name, without_guard(getattr(agent, name, None))) for name in ("instructions", "tool_use_behavior")]
+    callbacks += [("on_handoff", getattr(_unguarded(handoff), "on_invoke_handoff", None)) for handoff in agent.handoffs]
     callbacks += [("is_enabled", getattr(tool, "is_enabled", None)) for tool in (*agent.tools, *agent.handoffs)]
     for name, value in callbacks:
         for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
@@ -105,6 +107,12 @@ def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
                 (name, captured_function)
                 for captured_function in (_captured_functions(part) if is_sdk(part) else [part])
             )
+
+
+def _unguarded(part: Any) -> Any:
+    """Returns a tool or a hand-off of the SDK without the guard in it."""
+    replaced = (without_guard(getattr(part, name, None)) for name in ("on_invoke_tool", "on_invoke_handoff"))
+    return next((inner for inner in replaced if is_a(inner, SDK, "FunctionTool", "Handoff")), part)
 
 
 def _captured_functions(function: object) -> Iterator[object]:
@@ -168,6 +176,7 @@ def _tool(box: AgentTools, tool: Any) -> None:
 
 
 def _function_tool(box: AgentTools, tool: Any) -> None:
+    tool = _unguarded(tool)
     if tool.is_enabled is False:
         return
     gate = predicate(tool.needs_approval)
@@ -468,6 +477,7 @@ class _UnknownAgent:
 
 def _known_targets(handoff: Any) -> list[Any] | None:
     """The targets of a hand-off object; None if unknown."""
+    handoff = _unguarded(handoff)
     reference = private_attribute(handoff, "_agent_ref", DISTRIBUTION)
     target = reference() if reference is not None else None
     if target is not None:
@@ -530,7 +540,7 @@ def _names(guardrails: Iterable[Any]) -> tuple[str, ...]:
 
 def _final_tools(agent: Any, box: AgentTools) -> tuple[str, ...]:
     """The tools whose output can end the run without another model call."""
-    behaviour = getattr(agent, "tool_use_behavior", None)
+    behaviour = without_guard(getattr(agent, "tool_use_behavior", None))
     if isinstance(behaviour, dict):
         return tuple(name for name in behaviour.get("stop_at_tool_names", ()) if name in box.names)
     if behaviour == "stop_on_first_tool":
@@ -542,7 +552,7 @@ def _run_by_guardrails(agent: Any, *, begins: bool) -> Iterable[tuple[str, Any]]
     """The agents that the guardrails of an agent run; input guardrails only at the start of a run."""
     for name in ("input_guardrails", "output_guardrails") if begins else ("output_guardrails",):
         for guardrail in getattr(agent, name, None) or ():
-            if isinstance(guardrail, UnknownValue):
+            if isinstance(guardrail, UnknownValue) or is_guards(type(guardrail)):
                 continue
             for inner, known in agents_run_by(guardrail.guardrail_function):
                 if known:

@@ -26,6 +26,7 @@ class Host(HookHost):
         "PostToolUseFailure": HookKind.AFTER,
         "UserPromptSubmit": HookKind.PROMPT,
         "Stop": HookKind.STOP,
+        "SessionStart": HookKind.START,
     }
     prompt_events: ClassVar[tuple[str, ...]] = ("PermissionRequest",)
     caveats: ClassVar[tuple[str, ...]] = (
@@ -42,6 +43,7 @@ class Host(HookHost):
             output=payload.get("tool_response", payload.get("error")),
             failed=self.has_failed(event.name, payload),
             repeated=payload.get("stop_hook_active") is True,
+            resumed=payload.get("source") == "resume",
         )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:

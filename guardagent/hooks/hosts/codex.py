@@ -26,11 +26,12 @@ class Host(ClaudeCodeHost):
         "PostToolUse": HookKind.AFTER,
         "UserPromptSubmit": HookKind.PROMPT,
         "Stop": HookKind.STOP,
+        "SessionStart": HookKind.START,
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook cannot start, crashes or takes too long",
         "it skips the hooks, without a word, until the user has trusted them with '/hooks', also after each change",
-        "a tool that failed may have no event; its call stays in flight then",
+        "a tool that failed may have no event; its outcome is unknown then",
     )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:  # noqa: ARG002 - as of its base

@@ -23,6 +23,7 @@ class Host(HookHost):
         "AfterTool": HookKind.AFTER,
         "BeforeAgent": HookKind.PROMPT,
         "AfterAgent": HookKind.STOP,
+        "SessionStart": HookKind.START,
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool with a warning if the hook cannot start, crashes or takes too long",
@@ -35,6 +36,7 @@ class Host(HookHost):
             output=response,
             failed=_has_failed(response),
             repeated=payload.get("stop_hook_active") is True,
+            resumed=payload.get("source") == "resume",
         )
 
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:  # noqa: ARG002 - as of its base

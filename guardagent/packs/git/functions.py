@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from guardagent.packs import gravest, named_values, plain_name, strings
 from guardagent.packs.shell.commands import SHELLS, inner_commands, inner_scripts
+from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.script import MAX_VALUES, ShellCommand, Word, read_script, require_parser
 
 require_parser()
@@ -237,12 +238,9 @@ def _of_subcommand(name: str, words: list[str], limits: GitLimits) -> Iterator[s
     if name in _REWRITING:
         yield "rewrite"
     elif name not in _KNOWN:
-        yield (
-            "code"
-            if name.startswith("credential") or name in ("daemon", "shell", "instaweb", "send-email")
-            else "unreadable"
-        )
-    if any(_RUNNING.match(option) for option in options):
+        runs = name.startswith("credential") or name in ("daemon", "shell", "instaweb", "send-email")
+        yield "code" if runs else "unreadable"
+    if any(_RUNNING.match(option) for option in options if name != "rebase" or not option.startswith("--exec")):
         yield "code"
     if name in ("commit", "push", "merge", "am", "rebase", "pull", "cherry-pick") and (
         "--no-verify" in options or (name == "commit" and any(_has_flag(option, "n", "mFCctu") for option in options))
@@ -296,9 +294,7 @@ def _address(name: str, _: list[str], __: set[str], operands: list[str], limits:
         yield from (kind for operand in (operands[2:] or [""]) for kind in _of_address(operand, limits))
     elif name == "remote" and operands[:1] in (["rm"], ["remove"]):
         yield "discard"
-    elif name in ("push", "fetch", "pull", "clone", "ls-remote", "archive") or (
-        name == "submodule" and "add" in operands
-    ):
+    elif name in "push fetch pull clone ls-remote archive".split() or (name == "submodule" and "add" in operands):
         for address in operands[1:] if name == "submodule" else operands[:1]:
             if _REMOTE_HELPER.match(address):
                 yield "code"
@@ -329,25 +325,9 @@ def _discard(name: str, words: list[str], options: set[str], operands: list[str]
         or (name == "checkout" and (forced or "--" in words or any(_is_path(operand) for operand in operands)))
         or (name == "restore" and not any(option in ("--staged", "-S") for option in options))
         or (name == "restore" and {"--worktree", "-W"} & options)
-        or (
-            name in ("switch", "checkout")
-            and (
-                forced
-                or any(option == "--discard-changes" or _has_flag(option, "BC", "") for option in options)
-                or {"-B", "-C"} & options
-            )
-        )
-        or (
-            name == "branch"
-            and (
-                forced
-                or any(option == "--force" or _has_flag(option, "D") or _has_flag(option, "M") for option in options)
-            )
-        )
-        or (
-            name == "tag"
-            and (forced or any(option == "--delete" or _has_flag(option, "d", "mFu") for option in options))
-        )
+        or (name in ("switch", "checkout") and (forced or {"--discard-changes", "-B", "-C"} & options))
+        or (name == "branch" and (forced or any(_has_flag(o, "D") or _has_flag(o, "M") for o in options)))
+        or (name == "tag" and (forced or "--delete" in options or any(_has_flag(o, "d", "mFu") for o in options)))
         or (name == "stash" and first in ("drop", "clear"))
         or (name == "reflog" and first in ("expire", "delete"))
         or (name == "gc" and any(option.startswith("--prune") for option in options))
@@ -362,65 +342,31 @@ def _discard(name: str, words: list[str], options: set[str], operands: list[str]
         yield "discard"
 
 
-# What `git submodule foreach` may run: git, which is judged alone, and commands that only print.
-_GIT_ONLY = re.compile(r"(?:git [^;&|<>$`]+|pwd|ls(?: -\w+)*|echo [\w $'\"]*)(?: (?:\|\| (?:true|:)))?")
-
-
 def _is_path(operand: str) -> bool:
-    return (
-        operand in (".", "*")
-        or operand.startswith(("./", "../", ":/", ":("))
-        or re.search(r"\.[a-z]{1,4}$", operand) is not None
-    )
+    return re.search(r"^[.*]$|^\.{1,2}/|^:[/(]|\.[a-z]{1,4}$", operand) is not None
 
 
-def _rewrite(name: str, _: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
-    if name == "rebase" and any(
-        option in ("--interactive", "--root") or _has_flag(option, "i", "xsX") for option in options
-    ):
+def _rewrite(name: str, words: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
+    if name == "rebase" and ({"--interactive", "--root"} & options or any(_has_flag(o, "i", "xsX") for o in options)):
         yield "rewrite"
-    if (name == "rebase" and any(option == "-x" or option.startswith("--exec") for option in options)) or (
-        name,
-        *operands[:1],
-    ) in (
-        ("bisect", "run"),
-        ("submodule", "foreach"),
-    ):
-        runs = " ".join(operand for operand in operands[1:] if not operand.startswith("-"))
-        yield "" if operands[0] == "foreach" and _GIT_ONLY.fullmatch(runs) else "code"
-    if (name == "difftool" and "-x" in options) or (
-        name == "grep" and any(option.startswith("-O") for option in options)
-    ):
+    if name == "rebase" or (name, *operands[:1]) in (("bisect", "run"), ("submodule", "foreach")):
+        runs = inner_scripts(ShellCommand((("git",), (name,), *((word,) for word in words))))
+        yield from ("code" for script in runs if script is None or shell_kinds(script))
+    if (name == "difftool" and "-x" in options) or (name == "grep" and any(o.startswith("-O") for o in options)):
         yield "code"
-    if name in ("clone", "ls-remote", "fetch") and (
-        {"-u", "-c", "--config"} & options or any(option.startswith("--config=") for option in options)
-    ):
-        yield "code" if name in ("clone", "ls-remote") else ""
+    if name in ("clone", "ls-remote") and any(re.match(r"-[uc]$|--config(?:=|$)", option) for option in options):
+        yield "code"
 
 
 def _config(name: str, _: list[str], options: set[str], operands: list[str], __: GitLimits) -> Iterator[str]:
     if name != "config":
         return
-    reads = {
-        "--get",
-        "--get-all",
-        "--get-regexp",
-        "--list",
-        "-l",
-        "--show-origin",
-        "--get-urlmatch",
-    } & options or operands[:1] in (["get"], ["list"])
+    getters = "--get --get-all --get-regexp --list -l --show-origin --get-urlmatch".split()
+    reads = options.intersection(getters) or operands[:1] in (["get"], ["list"])
     keys = operands[1:] if operands[:1] in (["set"], ["unset"]) else operands
-    if (
-        {"--edit", "-e"} & options
-        or operands[:1] == ["edit"]
-        or {"--rename-section", "--remove-section"} & options
-        or (
-            not reads
-            and (len(keys) > 1 or {"--unset", "--unset-all"} & options)
-            and not any(map(_HARMLESS_KEY.match, keys[:1]))
-        )
-    ):
+    is_edited = {"--edit", "-e", "--rename-section", "--remove-section"} & options or operands[:1] == ["edit"]
+    is_set = not reads and (len(keys) > 1 or {"--unset", "--unset-all"} & options)
+    if is_edited or (is_set and not any(map(_HARMLESS_KEY.match, keys[:1]))):
         yield "code"
 
 

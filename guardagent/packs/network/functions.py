@@ -29,45 +29,34 @@ _ACTIONS = {
     ),
     "rsync": re.compile(r"\S+:"),
     **dict.fromkeys(
-        (
-            "npm",
-            "pnpm",
-            "yarn",
-            "bun",
-            "pip",
-            "pip3",
-            "uv",
-            "poetry",
-            "pipx",
-            "cargo",
-            "gem",
-            "bundle",
-            "composer",
-            "go",
-            "mix",
-        ),
+        "npm pnpm yarn bun pip pip3 uv poetry pipx cargo gem bundle composer go mix".split(),
         re.compile(
             r"(?:^| )(?:install|i|ci|add|update|upgrade|publish|get|mod download|sync|fetch|download|push|login)\b"
         ),
     ),
     **dict.fromkeys(("docker", "podman"), re.compile(r"(?:^| )(?:pull|push|login|build)\b")),
-    **dict.fromkeys(
-        ("apt", "apt-get", "brew", "dnf", "yum", "apk"), re.compile(r"(?:^| )(?:install|update|upgrade|add)\b")
-    ),
+    **dict.fromkeys("apt apt-get brew dnf yum apk".split(), re.compile(r"(?:^| )(?:install|update|upgrade|add)\b")),
     "openssl": re.compile(r"^s_client"),
 }
 _IN_CODE = re.compile(
     r"\b(?:requests|urllib|httpx|aiohttp|socket|http\.client|fetch\(|https?\.(?:get|request)|LWP|Net::HTTP|open-uri)"
 )
-_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^\s/@]*@)?(\[[0-9a-f:]+\]|[^\s/:?#'\"\\]+)", re.IGNORECASE)
+_BUCKET = r"(?<![a-z0-9+.-])(?!(?:s3|gs|gcs|az|r2|b2)://)"  # no host: its client is judged by what it does
+_URL = re.compile(
+    _BUCKET + r"(?:[a-z][a-z0-9+.-]*://)(?:[^\s/@]*@)?(\[[0-9a-f:]+\]|[^\s/:?#'\"\\]+)",
+    re.IGNORECASE,
+)
 _REMOTE = re.compile(r"(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):")
 _LOCAL = re.compile(
     r"localhost|127(?:\.\d+){3}|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|[\w.-]+\.(?:localhost|local|test)"
 )
+# All addresses of the machine; a `*` is one for an option that says so, or with a port.
 _LISTENS = re.compile(
-    r"(?:--(?:host|bind|listen|addr(?:ess)?|ip)[= ]|-b |-H |(?:^| ))(?:0\.0\.0\.0|\[?::\]?|\*)(?::\d+)?(?: |$)"
-    r"|-m http\.server(?!.*(?:127\.|localhost))"
+    r"(?:--(?:host|bind|listen|addr(?:ess)?|ip)[= ]|-b |-H |(?:^| ))(?:0\.0\.0\.0|\[?::\]?|\*(?=:))(?::\d+)?(?: |$)"
+    r"|--(?:host|bind|listen|addr(?:ess)?|ip)[= ]\*(?: |$)"
+    r"|(?:^| )--(?:host(?: -|$)|bind_ip_all)|-m http\.server(?!.*(?:127\.|localhost))"
 )
+_MENTIONS = frozenset("grep egrep fgrep rg ag ack sed awk jq echo printf git gh find test [ [[".split())
 
 
 def network_use(arguments: dict[str, Any], hosts: Sequence[str]) -> list[str]:
@@ -105,7 +94,8 @@ def _of_script(text: str, hosts: tuple[str, ...]) -> frozenset[str]:
 def _of_command(command: ShellCommand, hosts: tuple[str, ...]) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     text = " ".join(words)
-    if _LISTENS.search(text) or (name in ("nc", "ncat", "netcat", "socat") and re.search(r"(?:^| )-\w*l|LISTEN", text)):
+    is_address = name not in _MENTIONS and _LISTENS.search(text) is not None
+    if is_address or (name in ("nc", "ncat", "netcat", "socat") and re.search(r"(?:^| )-\w*l|LISTEN", text)):
         yield "listens"
     action = _ACTIONS.get(name)
     code = "" if action is not None else f"{text} {command.text or ''}"
@@ -117,11 +107,7 @@ def _of_command(command: ShellCommand, hosts: tuple[str, ...]) -> Iterator[str]:
         for match in (*_URL.findall(word), *_REMOTE.findall(word))
     ]
     if name in ("ssh", "mosh", "ping", "nc", "ncat", "telnet", "curl", "wget", "http"):
-        named += [
-            plain_host(word.rpartition("@")[2].partition("/")[0].partition(":")[0])
-            for word in words[-2:]
-            if _names_host(word)
-        ]
+        named += [plain_host(re.split("[/:]", word.rpartition("@")[2])[0]) for word in words[-2:] if _names_host(word)]
     if named and all(map(_LOCAL.fullmatch, named)):
         return
     yield "network"

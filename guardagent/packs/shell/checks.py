@@ -110,12 +110,8 @@ _ARCHIVE = re.compile(r"-?[a-zA-Z]*[cru][a-zA-Z]*f|--file")
 def _emptied(command: ShellCommand) -> tuple[Word, ...]:
     """The files that a command leaves empty: `> FILE`, `: > FILE`, `truncate -s 0 FILE`."""
     if command.name == "truncate":
-        return (
-            operands(command)
-            if any(re.fullmatch(r"-s0|--size=0", word) for word in options(command))
-            or (value_after(command, "-s", "--size")[:1] == (("0",),))
-            else ()
-        )
+        is_emptied = {"-s0", "--size=0"} & options(command) or value_after(command, "-s", "--size")[:1] == (("0",),)
+        return operands(command) if is_emptied else ()
     if command.words[:2] == (("cp",), ("/dev/null",)):
         return command.words[2:]
     prints_nothing = command.words in ((), (("true",),), ((":",),), (("echo",),), (("cat",), ("/dev/null",)))
@@ -136,8 +132,7 @@ def _made(command: ShellCommand) -> Iterator[Word]:
     if not (name == "sqlite3" and {"-readonly", "--readonly"} & options(command)):
         yield from words[first:last]
     if name == "tar":
-        letters = [after for word, after in pairwise(command.words[1:]) if word and _ARCHIVE.fullmatch(word[0])]
-        yield from letters
+        yield from (after for word, after in pairwise(command.words[1:]) if word and _ARCHIVE.fullmatch(word[0]))
         yield from (
             (word[0].partition("=")[2],) for word in command.words[1:] if word and word[0].startswith("--file=")
         )
@@ -214,6 +209,19 @@ _MOVES = {
 }
 _NOT, _ALTERNATIVES = ("!", "-not"), ("-o", "-or", ",")
 _EXCLUDED_GROUPS = [(negation, group) for negation in _NOT for group in ("(", "\\(")]
+# Folders that are made again by a build, a test or an installation, and files.
+_MADE_AGAIN = re.compile(
+    r"(?:^|/)(?:node_modules|bower_components|builds?|dist|outputs?|out|target|bin|obj|coverage|htmlcov|results?|reports?"
+    r"|(?:[\w-]+-)?(?:results|report|build|dist|out|output|static|cov)|(?:cmake-)?build-[\w-]+|dist-[\w-]+|zig-(?:cache|out)"
+    r"|(?:tmp|temp|scratch)[\w.-]*|[\w.-]+[._-](?:tmp|temp|bak)|logs?|venv|env|deps|vendor|Pods|DerivedData|elm-stuff|_build"
+    r"|_site|site|generated|__\w+__|[\w.-]*cache[\w.-]*|[\w.*-]+\.egg-info|screenshots|videos|mlruns|wandb|lightning_logs"
+    r"|\.(?:next|nuxt|svelte-kit|turbo|gradle|tox|nox|venv|env|eggs|terraform|stack-work|dart_tool|angular|expo|vite|output"
+    r"|serverless|aws-sam|docusaurus|ipynb_checkpoints|nyc_output|vercel|netlify|hypothesis|kotlin|cxx|yarn|pnpm-store"
+    r"|coverage))(?:/|$)|[\w*-]\.\w{1,8}$"
+)
+_SOURCES = re.compile(
+    r"\*\.(?:py|[cm]?[jt]sx?|go|rs|java|rb|php|c|cc|cpp|h|cs|kt|swift|sql|md|html|css|vue|ipynb|ex|sh)"
+)
 _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 
 
@@ -222,6 +230,8 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
     for path in paths_of((*emptied, *_deleted(command)), command, workspace):
         yield from deleted(path)
+        if _is_recursive(command) or (path or "").endswith("/*"):
+            yield from _of_folder(path)
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
     is_piped = name == "xargs" or (name == "parallel" and ":::" not in words)
@@ -235,6 +245,17 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "delete"
     if name in ("docker", "podman") and words[1:2] == ["prune"]:
         yield "delete"
+
+
+def _is_recursive(command: ShellCommand) -> bool:
+    """Whether a program that deletes takes folders with what is in them."""
+    needs_person = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive", option) for option in options(command))
+    return needs_person or command.name not in ("rm", "rmdir", "unlink", "shred", "srm", "pytest", "py.test", *_MOVES)
+
+
+def _of_folder(path: str | None) -> Iterator[str]:
+    if path is not None and zone(path) == "inside" and not _MADE_AGAIN.search(path.rstrip("/")):
+        yield "folders"
 
 
 def _deleted(command: ShellCommand) -> tuple[Word, ...]:
@@ -256,8 +277,11 @@ def _of_find(command: ShellCommand, workspace: str) -> Iterator[str]:
             yield "delete"
         elif not has_name:
             yield from deleted(path)
+            yield from _of_folder(path)
         elif zone(path) not in ("inside", "temporary"):
             yield "delete"
+        elif any(map(_SOURCES.fullmatch, plain_words(command))):
+            yield from _of_folder(path)
 
 
 def find_roots(command: ShellCommand) -> tuple[Word, ...]:
@@ -320,7 +344,29 @@ _UNCHECKED = re.compile(
     r"|(?:acquire|apt)::\S*(?:allow[\w-]*=(?!0|no|false)|(?:verify|check)[\w-]*=(?:0|no|false))",
     re.IGNORECASE,
 )
-_CHANGES_PACKAGES = frozenset("install i add link update up upgrade require uninstall un remove rm unlink".split())
+# Programs that install, or remove, for all projects: which of their commands do.
+_CHANGE = r"(?:install|i|add|link|update|up|upgrade|require|uninstall|un|remove|rm|unlink)"
+_FOR_ALL = {
+    **dict.fromkeys(
+        "npm pnpm bun deno dotnet".split(),
+        re.compile(rf"^(?=.*(?:^| )(?:-g|--global|--location=global)(?: |$))(?:\S+ )*{_CHANGE}(?: |$)|^link$"),
+    ),
+    **dict.fromkeys(("yarn", "composer"), re.compile(rf"^global {_CHANGE}\b")),
+    "conda": re.compile(r"^(?:\S+ )*(?:install|remove|update)(?: \S+)* (?:-n ?)?base\b"),
+    **dict.fromkeys(
+        ("pip", "pip3", "uv"),
+        re.compile(
+            r"^(?:pip )?(?:un)?install\b.* --(?:user|break-system-packages|system)\b|^tool (?:install|upgrade)\b"
+        ),
+    ),
+    "pipx": re.compile("^(?:install|inject|upgrade)"),
+    "cargo": re.compile(r"^b?install\b(?!.* --(?:path|root|list|help)\b)"),
+    "go": re.compile(r"^install .*@"),
+    "gem": re.compile(r"^install\b(?!.* (?:-i|--install-dir)\b)"),
+    **dict.fromkeys(
+        "brew port snap flatpak choco scoop winget".split(), re.compile(r"^(?:(?:re)?install|upgrade|tap \S)")
+    ),
+}
 _MANAGER_SETTINGS = {
     **dict.fromkeys(("npm", "pip", "pip3"), ("set", "edit")),
     **dict.fromkeys(("pnpm", "yarn"), ("set",)),
@@ -342,8 +388,8 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
             yield "remote_code"
         if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):
             yield "remote_code"
-    if _installs_for_user(name, words):
-        yield "outside"
+    if name in _FOR_ALL and _FOR_ALL[name].search(" ".join(words)):
+        yield "installs"
     if (name == "go" and words[:2] == ["env", "-w"]) or (name == "npm" and words[:1] == ["set"]):
         yield "persistence"
     if words[:1] == ["config"] and set(_MANAGER_SETTINGS.get(name, ())) & set(words[1:]):
@@ -357,22 +403,6 @@ def _names(command: ShellCommand, name: str, words: list[str]) -> list[str]:
     if name.endswith("-compose") or words[:1] == ["compose"]:
         return [value for word in value_after(command, "-f", "--file") for value in word]
     return [word for option, word in pairwise(["", *words]) if not {option, word.partition("=")[0]} & _TEXTS]
-
-
-def _installs_for_user(name: str, words: list[str]) -> bool:
-    """Whether packages are added or removed outside of the project, by an option that says so."""
-    if name in ("npm", "pnpm", "bun"):
-        is_global = bool({"-g", "--global", "--location=global"} & set(words))
-        return is_global and bool(set(words) & _CHANGES_PACKAGES)
-    if name in ("yarn", "composer"):
-        return words[:1] == ["global"] and bool(set(words[1:2]) & _CHANGES_PACKAGES)
-    if name == "conda":
-        return bool({"install", "remove", "update"} & set(words)) and bool({"base", "-nbase"} & set(words))
-    return (
-        name in ("pip", "pip3", "uv")
-        and bool({"install", "uninstall"} & set(words[:2]))
-        and bool({"--user", "--break-system-packages", "--system"} & set(words))
-    )
 
 
 def _short_index(name: str, words: list[str]) -> bool:
@@ -396,6 +426,7 @@ _ESCAPES = re.compile(
     r"^(?:-o)?(?i:(?:dpkg|apt)::\S*-invoke)|^--upload-pack=|^--exec=|^--[\w-]*program(?:=|$)|^--rsync-path"
 )
 _EDITORS = frozenset("vi vim nvim ex ed emacs nano view less more man".split())
+_EDITOR_CODE = re.compile(r"\w+ (?:-(?:c|es|S|l|f|-(?:cmd|eval|batch|script))|\+)|man -(?:P|H|-pager|-html)")
 _SHELL_SETTINGS = ("complete", "bind", "enable", "hash")
 # Programs of Windows that run code: in their words, in files, or from an address.
 _WINDOWS_CODE = frozenset(
@@ -423,6 +454,9 @@ _CHANGES_ROWS = re.compile(r"\.(?:delete|update|raw|execute|create|save)\w*\(")
 
 def check_code(command: ShellCommand, workspace: str) -> Iterator[str]:
     if any(test(command) for test in _UNREADABLE):
+        yield "unreadable"
+    built = paths_of([(value,) for value in _build_places(command)], command, workspace)
+    if any(path is not None and zone(path) != "inside" for path in built):
         yield "unreadable"
     if INTERPRETERS.fullmatch(command.name or ""):
         yield from _of_foreign_code(command, workspace)
@@ -462,11 +496,7 @@ def _of_sed(command: ShellCommand, workspace: str) -> Iterator[str]:
     words = [word or "" for word in _known(command)]
     after = [script for option, script in pairwise(words) if re.fullmatch(r"-[nErsuz]*e|--expression", option)]
     scripts = [*after, *(match["script"] for match in map(_SED_OPTION.fullmatch, words) if match)]
-    if (
-        not scripts
-        and not value_after(command, "-f", "--file")
-        and not any(word.startswith("--file=") for word in words)
-    ):
+    if not scripts and not value_after(command, "-f", "--file"):
         scripts = [word for word in words if not word.startswith("-") and word][:1]
     for script in scripts:
         files = sed_files(script)
@@ -484,14 +514,7 @@ def _replaces_input(command: ShellCommand) -> bool:
 
 def _runs_by_option(command: ShellCommand) -> bool:
     name, words = command.name or "", [word for word in _known(command) if word is not None]
-    if name in _EDITORS and (
-        name in ("ed", "ex")
-        or any(
-            word.startswith(("-c", "+", "-es", "--cmd", "-S", "--eval", "--batch", "--script", "-l", "-f"))
-            for word in words
-        )
-        or (name == "man" and any(word.startswith(("-P", "-H", "--pager", "--html")) for word in words))
-    ):
+    if name in _EDITORS and (name in ("ed", "ex") or any(_EDITOR_CODE.match(f"{name} {word}") for word in words)):
         return True
     if name in ("xargs", "parallel") and set(words) & SHELLS:
         return True
@@ -502,8 +525,9 @@ def _runs_by_option(command: ShellCommand) -> bool:
     if name in _SHELL_SETTINGS:
         return bool(words)
     if name in ("gdb", "lldb"):
+        words = words[: words.index("--args")] if "--args" in words else words
         commands = [after for word, after in pairwise(words) if word in ("-ex", "--ex", "-eval-command", "-o", "-O")]
-        plain = {"-batch", "--batch", "-b", "-q", "-p", "--args", "--", "-ex", "--ex", "-o", "-O", *commands}
+        plain = {"-batch", "--batch", "-b", "-q", "-p", "--", "-ex", "--ex", "-o", "-O", *commands}
         return any(has_danger(name, text) for text in commands) or any(
             word[0] == "-" for word in words if word and word not in plain
         )
@@ -513,7 +537,26 @@ def _runs_by_option(command: ShellCommand) -> bool:
         return True
     if name in _WINDOWS_CODE and not {"-version", "--version", "-?", "/?"} & set(map(str.lower, words)):
         return True
-    return any(map(_ESCAPES.search, words))
+    is_rebase = name == "git" and "rebase" in words  # what it runs is judged as a script
+    return any(_ESCAPES.search(word) for word in words if not (is_rebase and word.startswith("--exec=")))
+
+
+# Programs that run what a folder or a file says, and the options that name it.
+_BUILDERS = frozenset("make gmake npm pnpm yarn bun cargo mvn mvnw rake just ant gradle gradlew go uv poetry".split())
+_CODE_PLACES = re.compile(
+    r"(?:^| )(?:-[CfpI]|--(?:directory|file|makefile|prefix|dir|cwd|manifest-path|justfile|init-script|project"
+    r"(?:-dir)?))[ =]?(\S+)"
+)
+_INSTALLERS = frozenset("pip pip3 npm pnpm yarn bun gem cargo".split())
+
+
+def _build_places(command: ShellCommand) -> Iterator[str]:
+    """The folders and files whose code a program builds, runs or installs."""
+    name, text = command.name or "", " ".join(plain_words(command))
+    yield from _CODE_PLACES.findall(text) if name in _BUILDERS else ()
+    yield from re.findall(r" ([/~]\S*)", text) if name in _INSTALLERS and re.match("(?:install|i|add) ", text) else ()
+    if name in ("sqlite3", "duckdb"):
+        yield from (value for word in command.reads for value in word)
 
 
 def _gives_code_to_console(command: ShellCommand, text: str) -> bool:

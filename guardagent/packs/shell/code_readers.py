@@ -85,11 +85,13 @@ class CodeReader:
         options: those whose value is a file with code.
         takes_input: whether its input is code, if no option names a file.
         danger: what code must not have; None if that is not known for any code.
+        decides: whether a file that nobody has seen can lose data that is elsewhere.
     """
 
     options: tuple[str, ...]
     takes_input: bool
     danger: re.Pattern[str] | None
+    decides: bool = False
 
 
 _VIM = CodeReader(("-s", "-S", "-u"), takes_input=True, danger=None)
@@ -97,8 +99,11 @@ CODE_READERS: dict[str, CodeReader] = {
     **dict.fromkeys("awk gawk mawk nawk".split(), CodeReader(("-f", "--file"), takes_input=False, danger=_AWK)),
     "sed": CodeReader(("-f", "--file"), takes_input=False, danger=None),
     **dict.fromkeys(("sqlite3", "duckdb"), CodeReader(("-init",), takes_input=True, danger=_SQL["sqlite3"])),
-    "psql": CodeReader(("-f", "--file"), takes_input=True, danger=_SQL["psql"]),
-    **dict.fromkeys(("mysql", "mariadb"), CodeReader((), takes_input=True, danger=_SQL["mysql"])),
+    **dict.fromkeys(("mysql", "mariadb"), CodeReader((), takes_input=True, danger=_SQL["mysql"], decides=True)),
+    **dict.fromkeys(
+        "psql sqlcmd cqlsh snowsql clickhouse-client mongosh mongo".split(),
+        CodeReader(("-i", "-f", "--file", "--queries-file"), takes_input=True, danger=_SQL["psql"], decides=True),
+    ),
     "gdb": CodeReader(("-x", "--command", "-ix"), takes_input=True, danger=_DEBUGGER),
     "lldb": CodeReader(("-s", "-S", "--source"), takes_input=True, danger=_DEBUGGER),
     "m4": CodeReader((), takes_input=True, danger=re.compile(r"sys(?:cmd|val)|sinclude|include|debugfile|mkstemp")),

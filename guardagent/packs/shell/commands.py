@@ -91,22 +91,18 @@ _WRAPPERS: dict[str, str] = {
     "runuser": "u g",
     "systemd-run": "p u unit",
     "script": "T",
-    "entr": "",
     "watchexec": "w e f i",
     "xvfb-run": "s n",
-    "rlwrap": "",
-    "unbuffer": "",
-    "firejail": "",
-    "dotenv": "f e",
+    **dict.fromkeys(("dotenv", "dotenv-cli"), "f e"),
     "wsl": "d u distribution user cd",
     "cgexec": "g",
     "numactl": "N m C p",
     **dict.fromkeys(("npx", "bunx", "uvx"), "p package c call w workspace from with python"),
     **dict.fromkeys(
-        "nohup setsid command builtin unshare chroot chronic caffeinate torsocks coproc busybox toybox shx gosu ! then"
-        " do taskset chrt setarch linux32 linux64 prlimit valgrind faketime fakeroot eatmydata winpty setpriv"
-        " dbus-run-session systemd-inhibit softlimit start tini dumb-init sem perf setuidgid envdir flatpak-spawn"
-        " ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split(),
+        "entr rlwrap unbuffer firejail nohup setsid command builtin unshare chroot chronic caffeinate torsocks "
+        "coproc busybox toybox shx gosu ! then do taskset chrt setarch linux32 linux64 prlimit valgrind faketime "
+        "fakeroot eatmydata winpty setpriv dbus-run-session systemd-inhibit softlimit start tini dumb-init sem perf "
+        "setuidgid envdir flatpak-spawn ld-linux-x86-64.so.2 ld-linux-aarch64.so.1".split(),
         "",
     ),
 }
@@ -139,9 +135,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     if name in _WRAPPERS:
         words = _without_options(command.words[1:], _WRAPPERS[name].split(), _SKIPPED.get(name, 0))
         if words:
-            variables = tuple(
-                word[0].partition("=")[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0])
-            )
+            assigned = (word[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0]))
+            variables = tuple(text.partition("=")[0] for text in assigned)
             if name in ("xargs", "parallel") and (inputs := printed_words(command)):
                 words = _with_inputs(command, words, inputs)
             yield replace(command, words=_without_version(words), variables=(*command.variables, *variables))
@@ -156,8 +151,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from _of_fd(command)
     elif re.fullmatch(r"python[\d.]*", name or "") and (words := _of_module(command.words[1:])):
         yield replace(command, words=words)
-    elif name in ("docker", "podman") and command.words[1:2] == (("exec",),):
-        words = _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1)
+    elif name in ("docker", "podman", "nerdctl", "kubectl", "oc"):
+        words = _in_container(command)
         yield from [replace(command, words=words)] if words else []
 
 
@@ -233,15 +228,24 @@ def _of_compose(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from [replace(command, words=words)] if words else []
 
 
+def _in_container(command: ShellCommand) -> tuple[Word, ...]:
+    """The command that `docker exec NAME ...` or `kubectl exec POD -- ...` runs in a container."""
+    words = plain_words(command)
+    if command.name in ("kubectl", "oc"):
+        at = words.index("--") if "--" in words else 0
+        return command.words[at + 2 :] if ["exec"] in [rest[:1] for rest in after_options(words[:at])] else ()
+    is_exec = words[:1] == ["exec"]
+    return _without_options(command.words[2:], ["e", "u", "w", "env", "user", "workdir"], 1) if is_exec else ()
+
+
 def _of_fd(command: ShellCommand) -> Iterator[ShellCommand]:
     words = command.words
     at = next((n for n, word in enumerate(words) if word and word[0] in ("-x", "-X", "--exec", "--exec-batch")), None)
     if at is not None:
         plain = [word[0] for word in words[1:at] if word and not word[0].startswith("-")]
         ends = [after[0] for word, after in pairwise(words[:at]) if word in (("-e",), ("--extension",)) and after]
-        folder = next(
-            (argument for argument in reversed(plain) if argument not in ends and "/" in argument), "."
-        ).rstrip("/")
+        folders = [argument for argument in plain if argument not in ends and "/" in argument]
+        folder = (folders or ["."])[-1].rstrip("/")
         patterns = tuple(f"{folder}/**/*.{end}" for end in ends) or (f"{folder}/**",)
         body = words[at + 1 :]
         is_named = any(re.search(r"\{[/.]{0,2}\}", value) for word in body for value in word)
@@ -342,9 +346,7 @@ def _of_trap(words: tuple[Word, ...]) -> Iterator[str | None]:
 
 def _of_packages(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`npm exec -c '...'` and `npx -c '...'`."""
-    if words[:1] in ((("exec",),), (("x",),), (("dlx",),)) or any(
-        word and word[0] in ("-c", "--call") for word in words[:1]
-    ):
+    if words and words[0][:1] in (("exec",), ("x",), ("dlx",), ("-c",), ("--call",)):
         packages = [after for word, after in pairwise(words) if word in (("-c",), ("--call",))]
         yield from map(_only, packages)
     if words[:2] == (("pkg",), ("set",)):  # `npm pkg set scripts.NAME='...'`
@@ -369,9 +371,13 @@ def _of_git(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`git submodule foreach '...'`, `git bisect run ...`, `git rebase -x '...'` and `git config alias.x '!...'`."""
     for at, (word, after) in enumerate(pairwise(words)):
         if (word, after) in ((("submodule",), ("foreach",)), (("bisect",), ("run",))):
-            yield from _of_eval(_without_options(words[at + 2 :], [], 0))
+            rest = _without_options(words[at + 2 :], [], 0)
+            known = [value for value in map(_only, rest) if value is not None]
+            yield None if len(known) < len(rest) else shlex.join(known) if len(known) > 1 else "".join(known)
         if word in (("-x",), ("--exec",)) and ("rebase",) in words:
             yield _only(after)
+        if ("rebase",) in words and after and after[0].startswith("--exec="):
+            yield after[0].partition("=")[2]
         if word and word[0].startswith("alias.") and (not after or after[0].startswith("!")):
             yield after[0][1:] if after else None
 
@@ -383,9 +389,8 @@ def _of_split(words: tuple[Word, ...]) -> Iterator[str | None]:
 
 def _of_windows_shell(words: tuple[Word, ...]) -> Iterator[str | None]:
     """`cmd /c ...`, if its words are the same in both shells."""
-    rest = words[
-        next((n + 1 for n, word in enumerate(words) if word and word[0].lower() in ("/c", "/k")), len(words)) :
-    ]
+    at = next((n + 1 for n, word in enumerate(words) if word and word[0].lower() in ("/c", "/k")), len(words))
+    rest = words[at:]
     is_plain = all(len(word) == 1 and not re.search(r"[%^&|<>!]", word[0]) for word in rest)
     yield " ".join(word[0].replace("\\", "/") for word in rest) if is_plain and rest else None
 
@@ -682,11 +687,7 @@ def incoming(command: ShellCommand, files: Files, workspace: str) -> Iterator[st
     name = command.name or ""
     is_shell = name in SHELLS or name in _SOURCE
     yield from _of_build_files(command, files)
-    if (
-        name == "parallel"
-        and not {":::", "::::", "-a"} & set(plain_words(command))
-        and not list(inner_commands(command))
-    ):
+    if name == "parallel" and not ({":::", "::::", "-a"} & {*plain_words(command)} or list(inner_commands(command))):
         yield from _of_input(command, workspace, is_shell=True)
     if name in CODE_READERS:
         yield from _of_reader(command, files)
@@ -752,17 +753,19 @@ def _of_reader(command: ShellCommand, files: Files) -> Iterator[str]:
     name = command.name or ""
     reader = CODE_READERS[name]
     named = value_after(command, *reader.options)
+    named += tuple(word for word in operands(command) if reader.decides and re.search(r"\.(?:js|sql)$", "".join(word)))
     is_code_input = any(word in _INPUTS for word in named) or (reader.takes_input and not named)
     texts = [text for text in (command.text, printed(command.sources)) if text is not None and is_code_input]
     inputs = (*command.reads, *_printed_files(command.sources)) if is_code_input else ()
     for word in (*named, *inputs):
         for file in (files.find(place(command, value)) for value in word):
-            yield from file.kinds if file is not None else ("unreadable",) if name == "sed" else ()
+            yield from file.kinds if file is not None else ("unreadable",) if reader.decides or name == "sed" else ()
             texts += [file.text] if file is not None and file.text is not None else []
     sources = {source.name for source in command.sources}
-    is_data = (
-        reader.takes_input and not named and sources <= DUMPS and "remote_code" not in output_kinds(command.sources)
-    )
+    is_local = "remote_code" not in output_kinds(command.sources)
+    is_data = reader.takes_input and not named and sources <= DUMPS and is_local
+    if is_data and reader.decides and not texts and any("dump" not in str(source) for source in sources):
+        yield "unreadable"
     if is_code_input and not texts and not is_data and (command.sources or (SUBSTITUTED,) in (*named, *command.reads)):
         yield "unreadable"
         yield from output_kinds(command.sources)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from guardagent.packs.shell.checks import check_changes, check_code, check_deletions, check_packages
 from guardagent.packs.shell.commands import (
     Files,
+    all_commands,
     incoming,
     inner_commands,
     inner_scripts,
@@ -18,7 +19,7 @@ from guardagent.packs.shell.commands import (
     plain_words,
     written_files,
 )
-from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services
+from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services, shows_vars
 from guardagent.packs.shell.paths import changed, paths_of, read
 from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
 
@@ -45,6 +46,7 @@ _ENVIRONMENT_NAME = re.compile(
     r"(?i)\^?\(?(?:(?!\w*(?:key|tok|sec|pas|cred|aws|auth))\w{3,}=?(?:\\?\|\^?(?!\)|$))?)+\)?=?"
 )
 _ONLY_NAMES = ((("cut",), ("-d=",), ("-f1",)), (("wc",), ("-l",)), (("awk",), ("-F=",), ("{print $1}",)))
+_MAY_CONFIGURE = re.compile(r"env|var-file|(?:^|[\s;&|(])(?:source|\.)\s")
 _SECRET_NAMES = re.compile(r"\$\{?!?(\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)\w*)")
 _PRINTS_SECRETS = re.compile(
     r"\b(?:echo|printf|print|cat|curl|wget|tee|logger)\b[^;&|\n]*\$\{?!?\w*(?:SECRET|TOKEN|PASSW|API_?KEY|ACCESS_KEY|CREDENTIAL|PRIVATE_KEY)"
@@ -118,6 +120,8 @@ class _Findings:
             return
         script = read_script(text, folder, sources)
         yield from _of_whole(script, text)
+        if _MAY_CONFIGURE.search(text) and shows_vars(filter(None, all_commands(text)), self._workspace):
+            yield "secrets"
         files = written_files(script.commands, earlier)
         filtered = _filtered(script.commands)
         for command in script.commands:

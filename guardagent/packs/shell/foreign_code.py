@@ -68,8 +68,7 @@ _CODE = {
     "perl": r"-p?i?[\w.]*[eE]",
     "python": "-[a-zA-Z]*c",
     "ruby": "-[a-zA-Z]*e",
-    "pwsh": "-[cC].*",
-    "powershell": "-[cC].*",
+    **dict.fromkeys(("pwsh", "powershell"), "-[cC].*"),
     **dict.fromkeys(("guile", "expect"), "-[ce]"),
 }
 _NODES = ("node", "nodejs", "bun", "tsx", "ts-node")

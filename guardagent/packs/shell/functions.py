@@ -17,7 +17,7 @@ from guardagent.packs.shell.script import require_parser
 require_parser()
 _COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
-COVERS = {"remote_code": ["unreadable"], "obfuscated": ["unreadable"]}
+COVERS = {"remote_code": ["unreadable"], "obfuscated": ["unreadable"], "delete": ["folders"], "control": ["processes"]}
 
 
 def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | None:

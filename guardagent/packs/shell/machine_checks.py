@@ -6,13 +6,13 @@ Each yields kinds of danger.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from guardagent.packs.shell.commands import after_options, copies_example, operands, options, plain_words, printed
-from guardagent.packs.shell.foreign_code import INTERPRETERS
+from guardagent.packs.shell.foreign_code import INTERPRETERS, inline_code
 from guardagent.packs.shell.listings import PICKS_SECRETS
-from guardagent.packs.shell.paths import holds_secrets, paths_of, resolved, secret_kinds
+from guardagent.packs.shell.paths import holds_secrets, is_secret, paths_of, resolved, secret_kinds, zone
 from guardagent.packs.shell.script import NUMBER, ShellCommand
 
 # --- permissions, other users, processes, containers and scheduled commands
@@ -72,8 +72,19 @@ _ADMINISTRATION = {
     "ssh-keygen": re.compile(r"(?:^| )-[Rp]\b"),
 }
 _ODD_MODES = re.compile(
-    r"0?000|[0-7]?[0-7]{2}[2367]|[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
+    r"0?000|[0-7]?[0-7]{2}[2367]|0?[2467][0-7]{3}|[augo]*[ao][augo]*[+=][rxX]*w[rxXst]*|[+=][rx]*w.*|[augo]*[+=][rwx]*s.*"
 )
+# Programs that stop, trace or attach to processes that others started: which of their commands do.
+_ATTACHES = re.compile(r"(?:^| )(?:-\w*p|--?(?:pid|attach(?:-pid)?))[ =]?\d|^attach |^[^-\s]\S* \d+$")
+_PROCESSES = {
+    "kill": re.compile(r"(?:^| )-(?:s |n )?(?:SIG)?(?:STOP|TSTP|ABRT|SEGV|19|20)(?: |$)"),
+    **dict.fromkeys("strace ltrace gdb lldb perf dtrace dlv py-spy rbspy bpftrace cdb".split(), _ATTACHES),
+    **dict.fromkeys("gcore jmap reptyr xkill renice kill-port fkill".split(), re.compile("")),
+    **dict.fromkeys(
+        "docker podman nerdctl docker-compose tmux screen byobu zellij overmind".split(),
+        re.compile(r"^(?:container |compose )?(?:kill|pause)(?: |$|-[as])|^delete-all|(?:^| )-X .*(?:quit|kill)"),
+    ),
+}
 _DEVELOPMENT_SERVER = re.compile(
     r"(?:python3? (?:-m )?|node |npx )?(?:uvicorn|gunicorn|flask run|vite|webpack|next dev|nodemon|http\.server|"
     r"(?:manage\.py )?runserver|npm run \w+|jest|pytest|storybook|playwright)(?: [\w.:=-]+)*"
@@ -86,21 +97,19 @@ _LEAVES_CONTAINER = re.compile(
 )
 
 
-_LISTS_PROCESSES = ("ps", "pgrep", "pidof")
-_PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|-i|\d+/(?:tcp|udp)")
+_LISTS_PROCESSES = ("ps", "pgrep", "pidof", "ss", "netstat", "top", "pstree")
+_PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|\d+/(?:tcp|udp)")
 # The ports of the machine's services, and of databases.
 _SERVICE_PORT = re.compile(r"(?:.*:)?(?:\d{1,3}|1433|1521|3306|5432|5672|6379|9200|27017)(?:/\w+)?")
 
 
-def _ends_found(command: ShellCommand, words: list[str]) -> bool:
-    """Whether `kill` ends what its input lists, other than the server of a port and development servers."""
+def _of_found(command: ShellCommand, words: list[str]) -> Iterator[str]:
+    """The kinds of a `kill` of what its input lists, other than development servers."""
     if not command.sources or not all(word.startswith("-") or word == NUMBER for word in words):
-        return False
+        return
     first = command.sources[0]
     if first.name == "lsof":
-        return not any(map(_PORT.fullmatch, plain_words(first))) or any(
-            map(_SERVICE_PORT.fullmatch, plain_words(first))
-        )
+        yield _of_users([word for word in plain_words(first) if not re.fullmatch(r"-[a-hj-z]+|-i", word)])
     patterns = [
         word
         for source in command.sources
@@ -108,15 +117,23 @@ def _ends_found(command: ShellCommand, words: list[str]) -> bool:
         for word in plain_words(source)
         if not word.startswith("-") and word != "grep"
     ]
-    return first.name in _LISTS_PROCESSES and not (patterns and all(map(_DEVELOPMENT_SERVER.fullmatch, patterns)))
+    if first.name in _LISTS_PROCESSES and not (patterns and all(map(_DEVELOPMENT_SERVER.fullmatch, patterns))):
+        yield "control"
 
 
-def _ends_users_of_files(words: list[str]) -> bool:
-    """Whether `fuser -k` ends the processes that use files, rather than the server of a port."""
-    is_kill = any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", word) for word in words)
-    return is_kill and not all(
-        word.startswith("-") or (_PORT.fullmatch(word) and not _SERVICE_PORT.fullmatch(word)) for word in words
-    )
+def _of_processes(command: ShellCommand, name: str, words: list[str]) -> Iterator[str]:
+    if name == "kill":
+        yield from _of_found(command, words)
+    if name == "fuser" and any(re.fullmatch(r"-[a-z]*k[a-z]*|--kill", word) for word in words):
+        yield _of_users([word for word in words if not re.match("-|tcp$", word)])
+    if name in _PROCESSES and any(map(_PROCESSES[name].search, map(" ".join, after_options(words)))):
+        yield "processes"
+
+
+def _of_users(words: list[str]) -> str:
+    """The kind of ending the processes that use ports or files: a person decides on the server of a port."""
+    ports = [word for word in words if _PORT.fullmatch(word) and not _SERVICE_PORT.fullmatch(word)]
+    return "processes" if ports and len(ports) == len(words) else "control"
 
 
 def _only_reads(name: str, words: list[str]) -> bool:
@@ -127,6 +144,8 @@ def _only_reads(name: str, words: list[str]) -> bool:
 
 def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
+    if words == ["--help"]:
+        return
     if name in _OTHER_USERS:
         yield "privilege"
     ends_server = (
@@ -137,18 +156,18 @@ def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
     is_changed = name in _ADMINISTRATION and _ADMINISTRATION[name].search(" ".join(words))
     if is_changed or (name == "kill" and words[-1:] in (["-1"], ["1"], ["0"])):
         yield "control"
-    if (name == "kill" and _ends_found(command, words)) or (name == "fuser" and _ends_users_of_files(words)):
-        yield "control"
-    if name == "chmod" and any(_ODD_MODES.fullmatch(word[:MAX_MODE]) for word in words[:2]):
+    yield from _of_processes(command, name, words)
+    modes = words[:2] if name == "chmod" else []
+    if name in ("install", "mkdir"):
+        modes = re.findall(r"(?:^| )(?:-\w*m ?|--mode[= ])(\S+)", " ".join(words))
+    if any(_ODD_MODES.fullmatch(mode[:MAX_MODE]) for mode in modes):
         yield "permissions"
-    if name in ("chown", "setfacl", "chattr", "setcap"):
+    if name in ("chown", "chgrp", "setfacl", "chattr", "setcap"):
         yield "permissions"
     yield from _of_containers(name, words)
-    if name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words):
-        yield "persistence"
-    if name in ("crontab", "at", "batch", "atrm") and words != ["-l"]:
-        yield "persistence"
-    if (name == "systemctl" and "enable" in words) or name == "launchctl":
+    is_timer = name == "systemd-run" and any(re.match(r"--(?:on-|timer|path-|socket-)", word) for word in words)
+    is_job = name in ("crontab", "at", "batch", "atrm") and words != ["-l"]
+    if is_timer or is_job or (name == "systemctl" and "enable" in words) or name == "launchctl":
         yield "persistence"
 
 
@@ -181,6 +200,7 @@ _UPLOADS = {
     "rclone": re.compile(r"(?:copy|sync|move|copyto|moveto|serve)\b"),
     "s3cmd": re.compile(r"put|sync"),
     "kubectl": re.compile(r"cp .*\S+:"),
+    "tailscale": re.compile("^file cp"),
     **dict.fromkeys(
         "docker podman nerdctl buildah gem helm dotnet snap nuget cf".split(),
         re.compile(r"(?:^|^compose |^nuget |^manifest |^image )push\b|^(?:buildx )?build .*--push\b"),
@@ -198,6 +218,11 @@ _UPLOADS = {
     "semantic-release": re.compile(r""),
     **dict.fromkeys(("skopeo", "crane", "oras"), re.compile(r"^(?:copy|cp|sync|push|delete|tag)\b")),
     "gh": re.compile(r"gist create|release upload|secret set"),
+    **dict.fromkeys(
+        "croc wormhole wormhole-william wormhole-rs ffsend dropbox gdrive ipfs onedrive surge onionshare".split(),
+        re.compile(r"^(?!(?:receive|recv|download|get|ls|list|status|version|help|cat|pull|--?\w+$))(?:\S+ )*\S"),
+    ),
+    **dict.fromkeys("pastebinit wgetpaste termbin gist transfer mega-put megaput bashupload".split(), re.compile("")),
 }
 
 
@@ -263,7 +288,7 @@ _CLOUD = re.compile(
 _MANAGED = re.compile(
     rf"{_DELETES}|(?:^| )(?:deploy|down|promote|rollback|launch|scale|prune|suspend|d1 execute .*--remote)(?: |$)"
     r"|(?:^| )--accept-data-loss|:(?:fresh|refresh|undo:all|scale)(?: |$)"
-    r"|^(?:job stop|downgrade base|flush|clean)(?: |$)|^--prod"
+    r"|^(?:job stop|downgrade base|flush|clean|ssh (?:console|sftp|issue)|ps:exec)(?: |$)|^--prod"
 )
 _CHANGES: dict[str, re.Pattern[str]] = {
     **dict.fromkeys("aws gcloud az doctl linode-cli hcloud oci ibmcloud kubectl oc".split(), _CLOUD),
@@ -336,7 +361,7 @@ _READS: dict[str, re.Pattern[str]] = {
             r"^(?:get|describe|logs|top|explain|version|api-resources|api-versions|cluster-info|diff"
             r"|auth (?:can-i|whoami)|wait|port-forward|completion|kustomize|events|options|plugin list|help|cp|--help"
             r"|--version|projects?|whoami|config (?:view|current-context|get-\S+|use-context|set-context)"
-            r"|rollout (?:status|history))(?: |$)"
+            r"|rollout (?:status|history))(?: |$)|^exec .*-- \S"
         ),
     ),
     "helm": re.compile(
@@ -413,24 +438,52 @@ _DATABASES = frozenset(
 )
 _CREDENTIALS: dict[str, re.Pattern[str]] = {
     "gh": re.compile(r"^auth (?:token|status .*-t)"),
+    "glab": re.compile(r"^(?:config get \S*token|variable (?:get|list|export)|auth status .*-t)"),
+    **dict.fromkeys(
+        ("terraform", "tofu", "terragrunt"),
+        re.compile(r"^(?:output|show) .*-json|^state pull|^output (?:\S+ )*\S*(?:secret|token|pass|key|cred|conn|dsn)"),
+    ),
+    "pulumi": re.compile(r"--show-secrets|^config get|^stack export"),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), re.compile(r"^(?:\w+ )?inspect .*(?:\.Config(?: ?\}|$)|\bEnv\b)")),
+    **dict.fromkeys(("vercel", "netlify", "eas"), re.compile(r"\benv[: ](?:pull|get)\b|^env:list")),
+    **dict.fromkeys(("railway", "infisical", "doppler"), re.compile(r"^(?:variables?|export)\b|secrets")),
+    **dict.fromkeys(
+        "op bw rbw lpass keepassxc-cli keyring chamber aws-vault dotenvx dashlane-cli dcli akv".split(),
+        re.compile(
+            r"^(?:get|list|show|export|read|clip|password|otp|decrypt|code|unlock|(?:item|document) get|inject)\b"
+        ),
+    ),
+    **dict.fromkeys(
+        "sops ansible-vault age gpg gpg2".split(),
+        re.compile(r"(?:^| )(?:-\w*d|--(?:export|delete)-secret\S*|-*decrypt|view|exec-\w+ \S+ (?:print)?env)(?: |$)"),
+    ),
+    **dict.fromkeys(("rails", "artisan"), re.compile(r"^(?:credentials:(?:show|edit)|env:decrypt|encrypted:show)")),
+    **dict.fromkeys(("tmux", "direnv", "wg"), re.compile(r"^(?:show-?env|showconf|export|dump)")),
     "gcloud": re.compile(r"auth (?:application-default )?print-|secrets versions access"),
     "aws": re.compile(
-        r"sts get-session-token|configure (?:get|export-credentials)|get-secret-value|get-login-password|get-parameter"
+        r"sts (?:get-session-token|assume-role)|configure (?:get .*(?:key|token)|export-credentials)|get-secret-value"
+        r"|get-login-password|get-parameter|get-authorization-token|generate-db-auth-token"
     ),
-    "az": re.compile(r"account get-access-token|keyvault secret show|keys list"),
-    "kubectl": re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token"),
+    "az": re.compile(r"get-access-token|keyvault secret (?:show|download)|keys? list|credential show|appsettings list"),
+    **dict.fromkeys(
+        ("kubectl", "oc"), re.compile(r"(?:get|describe) (?:\S+ )*secrets?\b|config view .*--raw|create token")
+    ),
     "vault": re.compile(r"^(?:read|kv get|token|print)"),
-    "op": re.compile(r"^(?:read|item get|inject)"),
-    "pass": re.compile(r"^(?:show|-c|\w+/)"),
-    "security": re.compile(r"^(?:find|dump)-"),
-    "doppler": re.compile(r"secrets"),
+    **dict.fromkeys(
+        ("pass", "gopass"),
+        re.compile(r"^(?:show|-c|otp|(?!(?:ls|list|git|find|help|version|init|search|sync|audit)\b)[\w.-]+(?:/\S*)?$)"),
+    ),
+    **dict.fromkeys(("security", "secret-tool"), re.compile(r"(?:^| )(?:find|dump)-|^(?:lookup|search)")),
     "heroku": re.compile(r"^(?:config|auth:token)"),
     "npm": re.compile(r"^token list|^config get .*_auth"),
     "git": re.compile(r"^credential (?:fill|get)"),
     **dict.fromkeys(("xclip", "xsel", "pbpaste", "wl-paste"), re.compile(r"^$|^(?!.*-i).*(?:-o\b|--output)")),
     "printenv": re.compile(r"SECRET|TOKEN|PASSW|KEY|CREDENTIAL"),
 }
-_TUNNELS = frozenset("ngrok cloudflared localtunnel lt bore frpc chisel sish zrok sshuttle wg-quick openvpn".split())
+_TUNNELS = frozenset(
+    "ngrok cloudflared localtunnel lt bore frpc chisel sish zrok sshuttle wg-quick openvpn devtunnel tunnelto pagekite "
+    "inlets tmate upterm gotty ttyd sshx pinggy telebit expose".split()
+)
 _SCANNERS = frozenset(
     "nmap masscan zmap tcpdump tshark ettercap arp-scan hydra nikto sqlmap metasploit msfconsole john hashcat".split()
 )
@@ -449,7 +502,9 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
     statements = (text, command.text or printed(command.sources) or "")
     if name in _DATABASES and any(_STATEMENTS.search(_EXPLAINED.sub("", statement)) for statement in statements):
         yield "services"
-    if name in _CREDENTIALS and _CREDENTIALS[name].search(text):
+    program, words = _program(command)
+    texts = ((name, text), (program, " ".join(words)))
+    if any(key in _CREDENTIALS and _CREDENTIALS[key].search(shown) for key, shown in texts):
         yield "secrets"
     is_funnel = name == "tailscale" and bool({"funnel", "serve", "up", "set", "ssh"} & set(plain_words(command)[:1]))
     if name in _TUNNELS or is_funnel or (name == "code" and text.startswith("tunnel")):
@@ -462,37 +517,72 @@ def check_services(command: ShellCommand, _: str) -> Iterator[str]:
 
 # --- credentials and the history of commands
 
-_NO_READERS = "git mkdir du tree dirname basename rmdir echo printf test [ [[ ls stat".split()
+_NO_READERS = "mkdir du tree dirname basename rmdir echo printf test [ [[ ls stat".split()
+_INSPECTS = re.compile(r"(?:docker|podman|nerdctl) (?:\w+ )?inspect|helm get")
 _CONTAINERS = ("docker", "podman", "nerdctl")  # their `-v FOLDER:/PLACE`
 _METADATA = ("169.254.169.254", "metadata.google.internal", "[fd00:ec2::254]")
-_KEY_STORES = {
-    "security": ("find-generic-password", "find-internet-password", "dump-keychain"),
-    "secret-tool": ("lookup", "search"),
-    "pass": ("show",),
-    "gpg": ("--export-secret-keys", "--export-secret-subkeys", "--delete-secret-keys"),
-}
 
 
 def check_secrets(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name or "", plain_words(command)
     if name not in _NO_READERS and not copies_example(command) and not _reads_certificate(name, words):
-        for word in _names_files(command):
+        own = configuration(command, workspace)
+        for word in (word for word in _names_files(command) if word not in own):
             value = word.rpartition("=")[2] or word
             yield from _of_word(value.partition(":/")[0] if name in _CONTAINERS else value, command, workspace)
     if _reads_whole_folders(command) or (name == "find" and _reads_secrets_found(words)):
         for path in paths_of(operands(command), command, workspace):
             if path is not None and holds_secrets(path):
                 yield "secrets"
-    if (
-        (name == "ps" and _lists_environments(words))
-        or _prints_environment(command)
-        or set(words) & set(_KEY_STORES.get(name, ()))
-    ):
+    inspected = (" ".join((source.name or "", *plain_words(source))) for source in command.sources)
+    if any(map(_INSPECTS.match, inspected)) and re.search("(?i)env|pass|secret|token|key|cred", " ".join(words)):
+        yield "secrets"
+    if (name == "ps" and _lists_environments(words)) or _prints_environment(command):
         yield "secrets"
     if name == "history" or (name == "set" and "history" in words):
         yield "history"
     if name == "unset" and any(word.startswith("HIST") for word in words):
         yield "history"
+
+
+# Options whose value is a file that a program reads as its environment or variables; short ones of some programs.
+_CONFIGURES = re.compile(r"--?(?:env-?file(?:-if-exists)?|env-path|dotenv|var-file)(?:=|$)")
+_SHORT_CONFIGURES = frozenset("dotenv dotenv-cli dotenvx env-cmd foreman honcho flask".split())  # with -e or -f
+# Words that have such a program show what it has read.
+_SHOWS = frozenset("env printenv export set config convert list get console".split())
+_PRINTERS = frozenset("echo printf cat tee logger curl wget http https xh nc mail sendmail ls basename expr".split())
+
+
+def configuration(command: ShellCommand, workspace: str) -> set[str]:
+    """The words for files of the project with credentials that a program only reads, such as `--env-file=.env`."""
+    name, words = command.name or "", plain_words(command)
+    short = ("-e", "-f") if _SHORT_CONFIGURES.intersection((name, *words[:2])) else ()
+    named = words[:1] if name in ("source", ".") else []
+    for before, word in pairwise(["", *words]):
+        is_after = before in short or _CONFIGURES.fullmatch(before) is not None
+        named += [word] if is_after or _CONFIGURES.match(word) else []
+    paths = ((word, resolved(word.rpartition("=")[2], command.folder, workspace)) for word in named)
+    return {word for word, path in paths if path is not None and zone(path) == "inside" and is_secret(path)}
+
+
+def shows_vars(commands: Iterable[ShellCommand], workspace: str) -> bool:
+    """Whether commands of a script print or send what one of them has read as its configuration."""
+    commands = list(commands)
+    readers = [command for command in commands if configuration(command, workspace)]
+    return any(_shows(command, is_reader=command in readers) for command in commands if readers)
+
+
+def _shows(command: ShellCommand, *, is_reader: bool) -> bool:
+    name, words = command.name or "", plain_words(command)
+    has_variable = any(not word or "$" in word for word in words)
+    if is_reader and (any("$" in word and " " in word for word in words) or _SHOWS & set(" ".join(words).split())):
+        return True
+    if INTERPRETERS.fullmatch(name) and inline_code(command.words) != ():
+        return True
+    is_heredoc = (not words or name == "tee") and not (command.text or command.sources or command.reads)
+    has_code = name in _PATTERNED and re.search(r"\$ENV|ENVIRON|\benv\b", " ".join(words))
+    is_dump = name in ("printenv", "envsubst") or {"env", "printenv"} & {*words} or _prints_environment(command)
+    return bool(has_code or is_dump or (name in _PRINTERS and (has_variable or is_heredoc)))
 
 
 # Programs whose first operand is a pattern or a script.
@@ -502,6 +592,8 @@ _PATTERNED = frozenset("grep egrep fgrep rg ag ack jq yq sed awk gawk mawk".spli
 def _names_files(command: ShellCommand) -> list[str]:
     """The words of a command that can be files, without patterns."""
     name, words = command.name or "", plain_words(command)
+    if name == "git":
+        return _shown_files(words)
     if name == "find" and not any(word.startswith(("-exec", "-ok", "-f")) for word in words):
         return [word for before, word in pairwise(["", *words]) if before not in _FIND_TESTS]
     if name not in _PATTERNED or {"--files", "-f"} & set(words):
@@ -509,6 +601,18 @@ def _names_files(command: ShellCommand) -> list[str]:
     named = [word for before, word in pairwise(["", *words]) if re.fullmatch(r"-\w*e|--(?:regexp|expression)", before)]
     patterns = named or [word for word in words if not word.startswith("-")][:1]
     return [word for word in words if word not in patterns]
+
+
+_SHOWS_FILES = re.compile(
+    r"^(?:show|diff|cat-file|blame|annotate|grep|archive|log .*(?:-p|-u|--patch|-L)\b|stash show .*-p)"
+)
+_ONLY_NAMED = ("--stat", "--name-only", "--name-status", "--shortstat", "--quiet", "-q", "-l", "-t", "-s")
+
+
+def _shown_files(words: list[str]) -> list[str]:
+    """The files whose content `git` shows: operands, and `REVISION:FILE`."""
+    shows = any(map(_SHOWS_FILES.match, map(" ".join, after_options(words)))) and not {*words} & {*_ONLY_NAMED}
+    return [word.rpartition(":")[2] for word in words if not word.startswith((":!", ":^", "-"))] if shows else []
 
 
 _FIND_TESTS = ("-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex")

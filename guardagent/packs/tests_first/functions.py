@@ -13,18 +13,7 @@ from guardagent.packs.shell.script import ShellCommand, bash_parser, read_script
 
 require_parser()
 MAX_DEPTH = 6
-_COMMANDS = (
-    "command",
-    "cmd",
-    "script",
-    "commands",
-    "bash_command",
-    "shell_command",
-    "command_line",
-    "argv",
-    "code",
-    "input",
-)
+_COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
 _TESTS = re.compile(
     r"(?:(?:npx|bunx|pnpm exec|uv run|poetry run|pipenv run|hatch run|bundle exec) )?"
     r"(?:(?:pytest|py\.test|tox|nox|rspec|jest|vitest|mocha|phpunit|ctest|ava|karma start|playwright test|cypress run)"

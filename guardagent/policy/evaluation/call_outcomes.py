@@ -2,7 +2,8 @@
 
 A condition holds if it holds for every combination of outcomes. Most conditions are monotone in each count and sum, so
 each call has one worst outcome, and one combination decides. Where several outcomes of a call can be the worst, all are
-tried; calls with the same effect on the condition are interchangeable.
+tried; calls with the same effect on the condition are interchangeable. Where these are too many combinations, only the
+outcomes on which the value of the condition depends are told apart, one call after another.
 
 A call failed if `failed_output` matches a part of its output: each part is matched separately.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import combinations_with_replacement, product
@@ -27,6 +28,9 @@ from guardagent.types import thaw
 # --- calls in flight
 
 MAX_OUTCOMES = 1000  # combinations that are tried
+MAX_SPLITS = 100  # calls whose outcomes are told apart if there are more combinations
+MAX_TRIES = 1000  # the number of times that this is done
+_TOO_MANY = Unknown("too many calls are in flight to try all of their outcomes")
 
 _RISING = {"<": (-1, 1), "<=": (-1, 1), ">": (1, -1), ">=": (1, -1)}
 
@@ -61,28 +65,35 @@ class CallOutcomes:
         self.tools = union_of(queries[number].tools for number in own)
         self._intricate = union_of(queries[number].tools for number in intricate)
 
-    def forall(self, context: RuleContext, env: Env, value: Callable[[], Truth], limit: int = MAX_OUTCOMES) -> Truth:
+    def forall(
+        self,
+        context: RuleContext,
+        env: Env,
+        value: Callable[[], Truth],
+        limit: int | None = None,
+        *,
+        is_three_valued: bool = False,
+    ) -> Truth:
         """The conjunction of a value over all outcomes.
 
         Args:
             context: the context of the session.
             env: the environment of the condition.
             value: the condition; called for each combination of outcomes until it is false.
-            limit: the maximum number of combinations; beyond it the value is false or unknown.
+            limit: the maximum number of combinations that are tried; None for `MAX_OUTCOMES`.
+            is_three_valued: whether the value is unknown while it depends on a call for which no outcome is assumed.
+                Otherwise it is false or unknown where there are too many combinations.
         """
         groups = self._groups(context, env)
         number = prod(comb(len(calls) + len(ends) - 1, len(ends) - 1) for ends, calls in groups)
-        truths: list[Truth] = []
-        for outcome in _assignments(groups) if number <= limit else _uniform_assignments(groups):
-            with _assumed(outcome):
-                truths.append(value())
-            if truths[-1] is False:
-                return False
-        return conjunction(
-            truths
-            if number <= limit
-            else [*truths, Unknown("too many calls are in flight to try all of their outcomes")]
-        )
+        if number <= (MAX_OUTCOMES if limit is None else limit):
+            return _agreed(value, _assignments(groups))
+        truth = _agreed(value, _uniform_assignments(groups))
+        if truth is False or not is_three_valued:
+            return truth is not False and conjunction([truth, _TOO_MANY])
+        calls = [(call, ends) for ends, calls in groups for call in calls]
+        calls.sort(key=lambda pair: pair[0].place, reverse=True)
+        return _split(value, calls[:MAX_SPLITS], iter(range(MAX_TRIES)))
 
     def _groups(self, context: RuleContext, env: Env) -> list[tuple[tuple[CallStatus, ...], list[SessionCall]]]:
         """(outcomes to try, calls with the same contributions in each of them)."""
@@ -116,6 +127,36 @@ class CallOutcomes:
                 worst = {name: own for name, own in worst.items() if not _is_as_bad(share, name, directions)}
                 worst[share] = end
         return worst
+
+
+def _agreed(value: Callable[[], Truth], outcomes: Iterable[Sequence[tuple[SessionCall, CallStatus]]]) -> Truth:
+    """The conjunction of a value over some outcomes."""
+    truths: list[Truth] = []
+    for outcome in outcomes:
+        with _assumed(outcome):
+            truths.append(value())
+        if truths[-1] is False:
+            return False
+    return conjunction(truths)
+
+
+def _split(
+    value: Callable[[], Truth], calls: Sequence[tuple[SessionCall, tuple[CallStatus, ...]]], budget: Iterator[int]
+) -> Truth:
+    """The conjunction of a three-valued value over the outcomes of calls, as far as it depends on them."""
+    truth = value()
+    if type(truth) is not Unknown or not truth.undetermined or not calls:
+        return truth
+    truths: list[Truth] = []
+    (call, ends), *others = calls
+    for end in ends:
+        if next(budget, None) is None:
+            return _TOO_MANY
+        with _assumed([(call, end)]):
+            truths.append(_split(value, others, budget))
+        if truths[-1] is False:
+            return False
+    return conjunction(truths)
 
 
 def _is_as_bad(outcome: Sequence[Any], other: Sequence[Any], directions: Sequence[int]) -> bool:

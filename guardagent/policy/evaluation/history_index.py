@@ -22,6 +22,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from guardagent.policy.language.values import (
+    OpenOutcome,
     Truth,
     Unknown,
     arithmetic,
@@ -170,6 +171,8 @@ class HistoryQuery:
             return False
         conditions = [test(env) for test in self.own_conditions]
         conditions += [equal(own(env), other(env)) for own, other in self.equations]
+        if any(value is False for value in conditions):  # as for an indexed call, the residual conditions do not matter
+            return False
         conditions += [test(env) for test in self.residual_conditions]
         if self.window is not None:
             conditions.append(in_window(call, self.window(env)))
@@ -389,7 +392,7 @@ class HistoryIndex:
             return False
         value = self._query.judge(env, call)
         if value is True and self._query.ok_only and call.assumed_status is None:
-            return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) ends well")
+            return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) ends well"))
         return value
 
     def has_certain(self, key: Any) -> bool:
@@ -498,14 +501,14 @@ _first_of = itemgetter(0)
 
 
 def _may_not_run(call: PastCall) -> Unknown:
-    return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) runs")
+    return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) runs"))
 
 
 def _if_it_counts(amount: Any, why: Any) -> Unknown:
     """The share of a call that may not count, for which `why` is the cause."""
     bounds = bounds_of(amount)
     if bounds is None:
-        return amount if type(amount) is Unknown else why
+        return amount & why if type(amount) is Unknown else why  # type: ignore[no-any-return]
     return why.within((min(0, bounds[0]), max(0, bounds[1])))  # type: ignore[no-any-return]
 
 

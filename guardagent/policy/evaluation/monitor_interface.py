@@ -19,6 +19,7 @@ from guardagent.policy.evaluation.counters import CountedAmount, CounterReader
 from guardagent.policy.evaluation.history_index import HistoryIndex, OnDemand
 from guardagent.policy.language.values import (
     MICROSECONDS,
+    OpenOutcome,
     Truth,
     Unknown,
     moment_of,
@@ -475,7 +476,7 @@ def output_of(call: Any) -> Any:
     if type(call) is Unknown:
         return call
     if call.status is None:
-        return Unknown(f"the outcome of {call.tool!r} (call {call.place}) is not recorded yet")
+        return Unknown(_pending(call, f"the outcome of {call.tool!r} (call {call.place}) is not recorded yet"))
     return Unknown(f"{call.tool!r} (call {call.place}) has no output") if call.output is None else call.output
 
 
@@ -503,4 +504,8 @@ def failed(call: Any) -> Truth:
         return False
     if status == "failed":
         return True
-    return Unknown(f"it is unknown whether {call.tool!r} (call {call.place}) failed")
+    return Unknown(_pending(call, f"it is unknown whether {call.tool!r} (call {call.place}) failed"))
+
+
+def _pending(call: Any, cause: str) -> str:
+    return OpenOutcome(cause) if call.status is None and call.assumed_status is None else cause

@@ -341,7 +341,7 @@ class Compiler:
         term_text = self.term_text(node, names)
 
         def blamed(env: Env, unknown: Unknown, *values: Any) -> Unknown:
-            if unknown.unrecorded or any(type(value) is Unknown for value in values):
+            if unknown.undetermined or any(type(value) is Unknown for value in values):
                 return unknown
             problem_text = "is missing or null" if unknown is NO_VALUE else problem.format(unknown.why[0])
             return Unknown(Cause(term_text, env, problem_text))
@@ -402,7 +402,7 @@ class Compiler:
             value = body(env)
             if type(value) is not Unknown:
                 return True
-            why = value if value.unrecorded else next(filter(None, (unreadable(text(env)) for text in texts)), None)
+            why = value if value.undetermined else next(filter(None, (unreadable(text(env)) for text in texts)), None)
             return False if why is None else blamed(env, why)
 
         return known

@@ -207,6 +207,7 @@ class RuleSource:
         scopes: the prefixes of the names that the policy can use without a prefix.
         location: its file and line, or its path of keys.
         applies_to: the calls that it judges; None for all.
+        on_trial: whether it only warns, also where it cannot be checked.
     """
 
     id: str
@@ -222,6 +223,7 @@ class RuleSource:
     applies_to: Scope | None
     path: Path
     scopes: tuple[str, ...] = ("",)
+    on_trial: bool = False
 
     @property
     def in_pack(self) -> bool:

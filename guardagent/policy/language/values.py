@@ -34,8 +34,20 @@ class Absent(str):
     __slots__ = ()
 
 
-class Unrecorded(str):
+class Undetermined(str):
+    """A cause: the value may be known elsewhere or later, so a rule cannot rely on its being unknown."""
+
+    __slots__ = ()
+
+
+class Unrecorded(Undetermined):
     """A cause: the value is not in a log, though the rule may have seen it when the call was judged."""
+
+    __slots__ = ()
+
+
+class OpenOutcome(Undetermined):
+    """A cause: the outcome of a call in flight, if none is assumed."""
 
     __slots__ = ()
 
@@ -72,6 +84,11 @@ class Unknown:
         """Whether a value that a log lacks is among the causes: then nothing is known, not even that it was unknown."""
         return any(type(cause) is Unrecorded for cause in self._causes)
 
+    @property
+    def undetermined(self) -> bool:
+        """Whether the value may be known elsewhere or later."""
+        return any(isinstance(cause, Undetermined) for cause in self._causes)
+
     def within(self, bounds: Bounds | SetBounds | None) -> Unknown:
         """The same unknown value with bounds."""
         return Unknown(*self._causes, bounds=bounds)
@@ -90,7 +107,7 @@ class Unknown:
             return self
         causes = list(dict.fromkeys(self._causes + other._causes))
         if len(causes) > MAX_CAUSES:
-            causes = sorted(causes, key=lambda cause: type(cause) is not Unrecorded)
+            causes = sorted(causes, key=lambda cause: not isinstance(cause, Undetermined))
         return Unknown(*causes[:MAX_CAUSES])
 
 
@@ -396,7 +413,7 @@ def count_of(truths: Iterable[Truth]) -> int | Unknown:
     sure, unsure, why = 0, 0, Unknown()
     for truth in truths:
         if type(truth) is Unknown:
-            unsure, why = unsure + 1, why if unsure else truth
+            unsure, why = unsure + 1, truth if not unsure or (truth.undetermined and not why.undetermined) else why
         else:
             sure += truth is True
     return why.within((sure, sure + unsure)) if unsure else sure

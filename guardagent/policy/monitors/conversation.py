@@ -49,6 +49,7 @@ class Judgement:
         undecided: rule id -> the unknown value that left it undecided; None for a check that failed. The empty id
             stands for the checks beyond the rules.
         only_arguments_missing: whether missing arguments are the only causes of errors.
+        error_response: the response to the errors: a denial, unless all of them are of rules on trial.
     """
 
     # Most judgements have one of these values; all are immutable, and replaced where something is added.
@@ -60,6 +61,7 @@ class Judgement:
     request_verdicts: tuple[Verdict, ...] = ()
     undecided: Mapping[str, Unknown | None] = EMPTY
     only_arguments_missing = True
+    error_response = Decision.WARN
 
     def fail(self, problem: str, source: RuleMetadata | None = None) -> None:
         """Records a check that could not be made."""
@@ -70,8 +72,10 @@ class Judgement:
         rule, error = ("", problem) if source is None else (source.id, f"{source.id}: {problem}")
         self.undecided = {**self.undecided, rule: self.undecided.get(rule)}
         self.errors += (error,)
+        if source is None or not source.on_trial:
+            self.error_response = Decision.DENY
         line = source.message_line if source is not None else ""
-        self.reasons += (f"{line} (could not be checked: {problem})" if line else f"could not be checked: {error}",)
+        self.reasons += (f"could not be checked: {f'{problem} (rule: {line})' if line else error}",)
 
     def crashed(self, source: RuleMetadata, error: Exception, *, shown: bool = False) -> None:
         """Records the crash of a rule. Messages of foreign errors are withheld: they may contain anything."""
@@ -97,7 +101,7 @@ class Judgement:
             return broken[0][0].on_violation
         decisions = [source.on_violation for source, _ in broken if source.on_violation is not lifted]
         if self.errors:
-            decisions.append(Decision.DENY)
+            decisions.append(self.error_response)
         return decisions[0] if len(decisions) == 1 else max(decisions, default=Decision.ALLOW)
 
 

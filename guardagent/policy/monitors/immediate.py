@@ -67,7 +67,7 @@ class ForallMonitor:
         if self._reads_time:
             context.moment()  # a clock that went back denies
         value = self._condition(env)
-        if value is True and not (self._asks_known and context.in_flight):
+        if value is True:
             return None
         if matched is not True or value is not False or (self._adds_up and context.in_flight):
             return self._undecided(env, call, matched, value)
@@ -92,7 +92,7 @@ class ForallMonitor:
             environments[0] = [context, *[None] * (self._size - 1)]
             return disjunction((inverse(self._match(environments[0], call)), self._condition(environments[0])))
 
-        truth = self._outcomes.forall(context, env, in_one_outcome)
+        truth = self._outcomes.forall(context, env, in_one_outcome, is_three_valued=True)
         if truth is True:
             return None
         return (

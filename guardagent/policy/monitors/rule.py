@@ -28,7 +28,7 @@ class RuleMetadata:
     """The id, text, message, response and remedy of a rule, as its author wrote them.
 
     `location` is its file and line, for messages about it. `in_pack`: the rule is one of a shipped pack, whose message
-    and remedy are complete: its condition tells nobody more.
+    and remedy are complete: its condition tells nobody more. `on_trial`: where it cannot be checked, it only warns.
     """
 
     id: str
@@ -39,6 +39,7 @@ class RuleMetadata:
     location: str = ""
     applies_to: Scope | None = None
     in_pack: bool = False
+    on_trial: bool = False
 
     def covers(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
         """Whether the rule judges a call; it does if the principal or the agent is unknown."""

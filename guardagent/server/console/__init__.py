@@ -8,7 +8,7 @@ each of them, and characters that control the text around them, or are invisible
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -147,7 +147,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
-    environment.filters |= {"options": options, "words": words, "short": short}
+    environment.filters |= {"options": options, "words": words, "short": short, "paired": paired}
     return environment
 
 
@@ -182,6 +182,19 @@ def short(value: Any) -> str:
     """Returns a value as JSON on one line, cut to a readable length."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def paired(timeline: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Returns the steps of a time line, a verdict with the outcome of its call if that is the next step."""
+    pairs: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] = []
+    for step in timeline:
+        verdict, outcome = pairs[-1] if pairs else ({}, None)
+        is_next = (step["kind"], verdict.get("kind"), outcome) == ("outcome", "verdict", None)
+        if is_next and step.get("call_id") == verdict.get("call_id"):
+            pairs[-1] = (verdict, step)
+        else:
+            pairs.append((step, None))
+    return pairs
 
 
 def words(value: str) -> Markup:

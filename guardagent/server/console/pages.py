@@ -13,7 +13,7 @@ from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo,
 from guardagent.server.console.evidence import differences, evidence_of
 from guardagent.server.http import error_answer
 from guardagent.server.service import RequestConflictError, UnknownItemError
-from guardagent.server.service.guard_service import GuardService
+from guardagent.server.service.guard_service import MAX_TIMELINE, GuardService
 
 # --- calls that agents may not make without a person
 
@@ -222,7 +222,7 @@ def _list_policies(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_policy(service: GuardService, request: ConsoleRequest, **more: Any) -> Answer:
     status = more.pop("status", 200)
-    values = {"problem": "", "text": "", "replayed": None, **more}
+    values = {"problem": "", "text": "", "cases": _text_in(request, "cases"), "examined": None, **more}
     return ShownPage("policy.html", {**service.reports.explain(request.tenant, request.path["name"]), **values}, status)
 
 
@@ -235,7 +235,7 @@ def _list_versions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 
 def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
-    text = request.form.get("text", "").replace("\r\n", "\n")
+    text = _text_in(request, "text")
     action = _POLICY_ACTIONS.get(request.form.get("action", ""))
     if action is None:
         return _show_policy(
@@ -247,9 +247,13 @@ def _change_policy(service: GuardService, request: ConsoleRequest) -> Answer:
         return _show_policy(service, request, text=text, problem=str(error), status=422)
 
 
+def _text_in(request: ConsoleRequest, name: str) -> str:
+    return request.form.get(name, "").replace("\r\n", "\n")
+
+
 def _replay_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
-    replay_policy = service.replay_policy(request.tenant, request.path["name"], {"text": text})
-    return _show_policy(service, request, text=text, replayed=replay_policy)
+    examined = service.examine_policy(request.tenant, request.path["name"], text, _text_in(request, "cases"))
+    return _show_policy(service, request, text=text, examined=examined)
 
 
 def _shadow_policy(service: GuardService, request: ConsoleRequest, text: str) -> Answer:
@@ -283,8 +287,18 @@ def _list_sessions(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _show_session(service: GuardService, request: ConsoleRequest) -> Answer:
     json = service.show_session(request.tenant, request.path["id"])
-    words = service.reports.words(json["policy"], json["policy_version"], json["rules"])
-    return ShownPage("session.html", {"one": json, "words": words})
+    hits = [rule for step in json["timeline"] for rule in step.get("rules", ())]
+    states = {**dict.fromkeys(hits, ""), **json["rules"], **dict.fromkeys(json["obligations"], "due")}
+    touched = {rule: state for rule, state in states.items() if rule in hits or state != "open"}
+    values = {
+        "one": json,
+        "hits": hits,
+        "touched": touched,
+        "others": {rule: state for rule, state in states.items() if rule not in touched},
+        "texts": service.reports.texts(json["policy"], json["policy_version"]),
+        "is_cut": len(json["timeline"]) == MAX_TIMELINE,
+    }
+    return ShownPage("session.html", values)
 
 
 _SESSIONS = (

@@ -164,6 +164,7 @@ def _has_ended(item: StoredItem) -> bool:
 
 JSON = dict[str, Any]
 MAX_TIMELINE = 500
+REPLAYED_DAYS = 30
 _STEP = (
     "seq",
     "time",
@@ -551,8 +552,8 @@ class GuardService:
         self.stores.log(tenant).append({"kind": "policy", "name": name, "candidate": candidate, "by": caller.id})
         return {"name": name, "candidate": candidate}
 
-    def replay_policy(self, tenant: str, name: str, body: Any) -> JSON:
-        """Returns what a candidate would have decided on the calls of the tenant's log.
+    def replay_policy(self, tenant: str, name: str, body: Any, days: int | None = None) -> JSON:
+        """Returns what a candidate would have decided on the calls of the tenant's log, or of its last days.
 
         Raises:
             InputError: the request or the candidate is invalid.
@@ -561,7 +562,22 @@ class GuardService:
         self.policies.settings(name, tenant)
         text = REPLAY.read(body)["text"]
         self.stores.log(tenant)
-        return self.candidates.replay(name, text, self.stores.log_address(tenant))
+        return self.candidates.replay(name, text, self.stores.log_address(tenant), self.reports.digests(name), days)
+
+    def examine_policy(self, tenant: str, name: str, text: str, cases: str) -> JSON:
+        """Returns the findings of lint on a candidate, how its cases differ, and a replay of the last days.
+
+        Raises:
+            InputError: the candidate is invalid.
+            UnknownItemError: the tenant has no such policy.
+        """
+        self.policies.settings(name, tenant)
+        examined = self.candidates.examine(name, text, cases)
+        try:
+            replayed = self.replay_policy(tenant, name, {"text": text}, REPLAYED_DAYS)
+        except (InputError, RequestConflictError) as error:
+            replayed = {"problem": str(error)}
+        return {**examined, "replayed": replayed, "days": REPLAYED_DAYS}
 
     def require_ready(self) -> None:
         """Makes sure that the state can be read.

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from guardagent.batch.cases import difference_lines, judge_case, read_expectation
+from guardagent.batch.pipeline import Job, judge_line
+from guardagent.batch.records import InputLine
 from guardagent.batch.replay import replay
 from guardagent.batch.replay.conversation import NoModel, ReplayPolicy
 from guardagent.errors import InputError, LedgerError
@@ -115,6 +121,8 @@ def unchanging(version: Policies, candidate: Policies | None) -> Policies:
 
 _CHOSEN, _TEXT = "shadow", "candidate"
 _PACKAGE = Path(__file__).parents[2]
+_LINT_SECONDS = 10.0
+_MAX_CASES = 1000
 
 
 class CandidatePolicies:
@@ -185,8 +193,17 @@ class CandidatePolicies:
                 )
         return load_policies(text=text, folder=folder, model=NoModel())
 
-    def replay(self, name: str, text: str, log: str) -> dict[str, Any]:
+    def replay(
+        self, name: str, text: str, log: str, digests: Collection[str], days: int | None = None
+    ) -> dict[str, Any]:
         """Returns what a candidate would have decided on the calls of a log.
+
+        Args:
+            name: the name of the live policy.
+            text: the candidate.
+            log: the address of the log.
+            digests: the versions of the live policy; conversations under other policies are not replayed.
+            days: replays only conversations that had a verdict in the last days; None for all.
 
         Raises:
             InputError: as `read`; or the log is not a file.
@@ -195,14 +212,52 @@ class CandidatePolicies:
         if "://" in log:
             raise InputError("the log is in a database; export it, and use 'guardagent replay'")
         candidate = self.read(name, text)
+        since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).isoformat()[:19]
+
+        def selects(fields: Mapping[str, Any]) -> bool:
+            return fields.get("policy") in digests and str(fields.get("time")) >= since
+
         if not self._replaying.acquire(blocking=False):
             raise RequestConflictError("another replay is running on this server; try again later")
         try:
-            report = replay(Path(log), ReplayPolicy(candidate))
+            report = replay(Path(log), ReplayPolicy(candidate), selects=selects)
         finally:
             self._replaying.release()
-        rows = [row.to_dict() for row in report.table.rows.values()]
-        return {"rules": rows, "conversations": report.conversations, "notes": report.notes}
+        more = {"changed": report.table.changed, "conversations": report.conversations, "notes": report.notes}
+        return {**report.table.to_dict(), **more}
+
+    def examine(self, name: str, text: str, cases: str) -> dict[str, Any]:
+        """Returns the findings of lint on a candidate, and how its cases differ from what they expect.
+
+        Args:
+            name: the name of the live policy.
+            text: the candidate.
+            cases: one case a line; empty for the cases beside the files of the live policy.
+
+        Raises:
+            InputError: as `read`, or there are too many cases.
+        """
+        candidate = self.read(name, text)
+        data = cases.encode() if cases.strip() else _cases_beside(self._settings[name].files)
+        lines = [InputLine(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+        if len(lines) > _MAX_CASES:
+            raise InputError(f"{len(lines):,} cases are too many; expected at most {_MAX_CASES:,}")
+        job = Job("the cases", lambda: candidate, read_expectation, judge_case)
+        results = [judge_line(job, candidate, line) for line in lines]
+        texts = [[result.error] if result.error else difference_lines(result, candidate.ids) for result in results]
+        names = [str(json.loads(result.row)["id"]) if result.row else "" for result in results]
+        different = [(name, text) for name, text in zip(names, texts, strict=True) if text]
+        return {"lint": _lint(candidate), "cases": len(lines), "different": different}
+
+
+def _cases_beside(files: Iterable[Path]) -> bytes:
+    beside = [file.with_name(f"{file.stem}.cases.jsonl") for file in files]
+    return b"\n".join(path.read_bytes() for path in beside if path.is_file())
+
+
+def _lint(version: Policies) -> dict[str, Any]:
+    report = lint_report(version, seconds=_LINT_SECONDS)
+    return {"findings": list(map(asdict, report.findings)), "undecided": report.undecided + report.notes}
 
 
 def _paths(file: PolicyFile) -> Iterator[Path]:
@@ -229,11 +284,21 @@ class PolicyVersionRecord:
         digest: its digest.
         since: when a server first had it in force, or had it again; in seconds since the epoch.
         rules: the rules in words, by their ids.
+        messages: the messages of their authors, by their ids; of rules that have any.
     """
 
     digest: str
     since: float
     rules: Mapping[str, str]
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, version: Policies, since: float = 0.0) -> PolicyVersionRecord:
+        """Returns the record of a version that this server has."""
+        rules = {rule: words.text for rule, words in policies_in_words(version).items()}
+        sources = () if version.source is None else version.source.rules
+        messages = {source.id: source.message for source in sources if source.message}
+        return cls(version.digest, since, rules, messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +308,7 @@ class RuleChange:
     rule: str
     earlier: str | None
     later: str | None
+    message: str = ""
 
 
 class PolicyHistory:
@@ -261,19 +327,23 @@ class PolicyHistory:
         if newest and newest[0].digest == version.digest:
             return
         self._state.delete(_KIND, name, version.digest)
-        rules = {rule: words.text for rule, words in policies_in_words(version).items()}
-        self._state.add(_KIND, name, version.digest, {"since": time.time(), "rules": rules})
+        record = PolicyVersionRecord.of(version, time.time())
+        value = {"since": record.since, "rules": dict(record.rules), "messages": dict(record.messages)}
+        self._state.add(_KIND, name, version.digest, value)
 
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
         """Returns the versions of a policy, the newest first."""
         items = self._state.page(_KIND, name, None, limit)
-        return [PolicyVersionRecord(item.name, item.value["since"], item.value["rules"]) for item in items]
+        return [PolicyVersionRecord(item.name, **item.value) for item in items]
 
 
 def changes(earlier: PolicyVersionRecord, later: PolicyVersionRecord) -> list[RuleChange]:
     """Returns the rules that were added, removed or changed, by their ids."""
     names = sorted({*earlier.rules, *later.rules})
-    rule_changes = [RuleChange(name, earlier.rules.get(name), later.rules.get(name)) for name in names]
+    messages = {**earlier.messages, **later.messages}
+    rule_changes = [
+        RuleChange(name, earlier.rules.get(name), later.rules.get(name), messages.get(name, "")) for name in names
+    ]
     return [rule_change for rule_change in rule_changes if rule_change.earlier != rule_change.later]
 
 
@@ -288,11 +358,13 @@ class RuleHits:
         decisions: their number by decision.
         near_misses: those in which every violated rule asks for an earlier step: the call itself violated no other.
         last: the time of the last one; empty without any.
+        days: their number by day, in UTC.
     """
 
     decisions: dict[str, int]
     near_misses: int = 0
     last: str = ""
+    days: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -322,6 +394,7 @@ def rule_hits(
                 hits.decisions[entry["decision"]] = hits.decisions.get(entry["decision"], 0) + 1
                 hits.near_misses += all(rule_id in order for rule_id in violated)
                 hits.last = entry["time"]
+                hits.days[entry["time"][:10]] += 1
     return rule_hits
 
 
@@ -329,7 +402,7 @@ def rule_hits(
 
 JSON = dict[str, Any]
 _VERDICTS = 2000  # the newest ones, for the hits of rules
-_LINT_SECONDS = 10.0
+_DAYS = 14
 
 
 class PolicyReports:
@@ -356,16 +429,19 @@ class PolicyReports:
         """
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
-        words, digests = policies_in_words(current), {version.digest for version in self._history.versions(name)}
+        texts = PolicyVersionRecord.of(current)
+        earlier = next((record for record in self._history.versions(name, 2) if record.digest != current.digest), None)
         verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
-        hits = rule_hits(current, digests | {current.digest}, verdicts)
+        hits = rule_hits(current, self.digests(name), verdicts)
         shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
-        rules = [{"id": hit, "words": words[hit].text if hit in words else "", "hits": hits[hit]} for hit in hits]
         return {
             "name": name,
             "digest": current.digest,
-            "rules": rules,
-            "verdicts": len(verdicts),
+            "rules": hits,
+            "texts": texts,
+            "changed": None if earlier is None else changes(earlier, texts),
+            "verdicts": verdicts,
+            "days": _days(verdicts),
             "candidate": self._candidates.chosen(tenant, name),
             "differences": shadow[-20:][::-1],
         }
@@ -379,9 +455,7 @@ class PolicyReports:
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
         if current.digest not in self._lint:
-            report = lint_report(current, seconds=_LINT_SECONDS)
-            findings = [asdict(finding) for finding in report.findings]
-            self._lint = {current.digest: {"findings": findings, "undecided": report.undecided + report.notes}}
+            self._lint = {current.digest: _lint(current)}
         return {"name": name, "digest": current.digest, **self._lint[current.digest]}
 
     def versions(self, tenant: str, name: str) -> JSON:
@@ -398,15 +472,21 @@ class PolicyReports:
             "versions": [(pair, None if earlier is None else changes(earlier, pair)) for pair, earlier in pairs],
         }
 
+    def digests(self, name: str) -> set[str]:
+        """Returns the digests of the versions of a policy."""
+        return {self._policies.current(name).digest, *(version.digest for version in self._history.versions(name))}
+
+    def texts(self, name: str, digest: str) -> PolicyVersionRecord:
+        """Returns the rules of a version in words and their messages; without any if this server does not know it."""
+        version = self._policies.version(name, digest)
+        if version is not None:
+            return PolicyVersionRecord.of(version)
+        versions = (record for record in self._history.versions(name) if record.digest == digest)
+        return next(versions, PolicyVersionRecord(digest, 0.0, {}))
+
     def words(self, name: str, digest: str, rules: Iterable[str]) -> dict[str, str]:
         """Returns rules of a version in words, by their ids; without those that this server does not know."""
-        version: Policies | None = self._policies.version(name, digest)
-        if version is not None:
-            known = {rule: words.text for rule, words in policies_in_words(version).items()}
-        else:
-            known = next(
-                (dict(version.rules) for version in self._history.versions(name) if version.digest == digest), {}
-            )
+        known = self.texts(name, digest).rules
         return {rule: known[rule] for rule in rules if rule in known}
 
     def arguments_read(self, name: str, digest: str, rules: Collection[str]) -> set[str]:
@@ -425,6 +505,15 @@ class PolicyReports:
                 read = [argument for rule in rules for part in rule.rules for argument in named_arguments(part)]
                 return name, tool, sorted({argument.name for argument in read if tool in argument.tools})
         return None
+
+
+def _days(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the last days since the first of some verdicts, in UTC, without those before the last two weeks."""
+    if not verdicts:
+        return []
+    today = datetime.now(UTC).date()
+    days = [(today - timedelta(days=ago)).isoformat() for ago in range(_DAYS)]
+    return sorted(day for day in days if day >= verdicts[0]["time"][:10])
 
 
 class WorkflowReports:

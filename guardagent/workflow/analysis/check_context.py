@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
+from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.paths import BreadthFirstSearch, GraphIndex
 from guardagent.workflow.model.graph import Graph, NodeKind
 
@@ -32,6 +33,7 @@ class CheckContext:
     graph: Graph
     require_human: bool = False
     sensitive_tools: tuple[str, ...] = ()
+    policies: Policies | None = None
 
     @cached_property
     def numbered(self) -> GraphIndex:

@@ -29,6 +29,8 @@ from pathlib import Path
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import UnknownNameError, name_hint
+from guardagent.policy.policies import Policies
+from guardagent.types import Decision
 from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.paths import without_garbage_collection
 from guardagent.workflow.analysis.report import GraphFinding
@@ -43,7 +45,7 @@ _ALIASES = {
 
 
 def structural_findings(
-    graph: Graph, *, require_human: bool = False, sensitive_tools: Iterable[str] = ()
+    graph: Graph, *, require_human: bool = False, sensitive_tools: Iterable[str] = (), policies: Policies | None = None
 ) -> list[GraphFinding]:
     """Returns all structural findings of a graph.
 
@@ -51,6 +53,7 @@ def structural_findings(
         graph: the graph.
         require_human: a human has to take part somewhere.
         sensitive_tools: tools that no path may reach without human approval.
+        policies: the rules, for the messages.
 
     Raises:
         UnknownNameError: a sensitive tool is not in the graph.
@@ -62,7 +65,7 @@ def structural_findings(
             raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
     with without_garbage_collection():
         # The call frees the shared data before garbage collection resumes.
-        return _findings(CheckContext(graph, require_human, tools))
+        return _findings(CheckContext(graph, require_human, tools, policies))
 
 
 def _findings(context: CheckContext) -> list[GraphFinding]:
@@ -225,7 +228,20 @@ def _human_coverage(context: CheckContext) -> Iterator[GraphFinding]:
             for tool in node.tools:
                 if tool in sensitive and tool not in node.gated_tools:
                     message = f"{node.id!r} can call {tool!r} on a path without human approval"
+                    message += _escalations(context.policies, tool)
                     yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
+
+
+def _escalations(policies: Policies | None, tool: str) -> str:
+    """Names the rules by which a guard escalates calls of a tool, if it has them and a call violates them."""
+    rules = [rule for rule in policies.rules if tool in rule.tools] if policies is not None else []
+    asking = [repr(rule.id) for rule in rules if rule.source.on_violation == Decision.ESCALATE]
+    if not asking:
+        return ""
+    return (
+        f"; a guard asks a person about calls that violate {', '.join(asking)}, which the graph cannot prove of every "
+        "call: if that is enough, suppress this with a reason under 'ignore:' in the policy"
+    )
 
 
 def _can_be_bypassed(node: Node) -> bool:

@@ -53,6 +53,7 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.session.snapshot import Proofs, digest_of
+from guardagent.types import Decision
 from guardagent.workflow.analysis.checks import apply_suppressions, structural_findings
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult, RunCall
@@ -61,6 +62,7 @@ from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 Sets = Mapping[str, frozenset[str]]
 _SHOWN = 3  # nodes in a message
 _ANSWERS = "it speaks of the final answer, which is not a step of the graph; it is checked at run time"
+_GUARDED = "a path violates it, unless the guard that judges every call of the graph has this rule"
 _MESSAGES = {
     "bad_prefix": "this path violates it",
     "unmet_at_end": "the path ends with a pending obligation",
@@ -77,11 +79,15 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if unknown_tools(node)
     ]
     uncertain = NumberedGraph(graph, unknown_calls=True) if unseen else None
+    guarded = not unseen and all(node.metadata.get("guarded") for node in graph.nodes if node.tools)
     for rule in policies.rules:
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
         rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
+        by_a_call = rule_result.mechanism == "bad_prefix" and any(rule_result.emitted)
+        if guarded and by_a_call and rule.source.on_violation > Decision.WARN:
+            rule_result = RuleResult(rule.id, "undecidable", message=_GUARDED)
         yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
         why = "a natural language rule is checked at run time"

@@ -157,9 +157,22 @@ def defined_outside(target: object, package: str, *methods: str) -> Any:
         if _of(kind, package):
             return None
         for method in methods:
-            if method in vars(kind):
+            if method in vars(kind) and not is_guards(kind):
                 return vars(kind)[method]
     return None
+
+
+def is_guards(part: object) -> bool:
+    """Whether a class or function is of this package's adapters, which judge calls and run no tool by themselves."""
+    name = (getattr(part, "__module__", None) or "").split(".")
+    return name[:2] == ["guardagent", "frameworks"] and name[3:4] == ["adapter"]
+
+
+def without_guard(value: Any) -> Any:
+    """The host's own object, in one by which an adapter replaces it."""
+    while is_guards(type(value)) and hasattr(value, "guardagent_inner"):
+        value = value.guardagent_inner
+    return value
 
 
 def private_attribute(target: object, attribute: str, distribution: str) -> Any:

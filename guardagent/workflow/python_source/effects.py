@@ -75,7 +75,7 @@ _PLUGINS = {
 }  # fmt: skip
 _NAMES = {"builtins.globals", "builtins.locals", "builtins.vars"}
 _COPIES = {"dataclasses.replace", "copy.copy", "copy.deepcopy", "copy.replace"}
-_HARMLESS = set("langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic".split())
+_HARMLESS = {*"guardagent langchain langchain_core langchain_community fastapi uvicorn streamlit rich pydantic".split()}
 
 
 class Effects:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import ModuleType
@@ -63,6 +64,7 @@ _FOR_SUMMARY = Share(20_000, most=400_000, seconds=0.5, until=3.0)
 _FOR_ORDER = Share(5_000, most=500_000, seconds=0.3, until=4.0)  # a statement of an agent's own code
 MOST_REMEMBERED = 2_000  # results of functions
 MOST_DEEP = 15
+_ATTACHES = re.compile(r"guardagent\.frameworks\.(?!python\b)(.+\.)?guarded")  # each returns the guarded agent
 _NOT_COMBINED = (type, Table, dict, set, int)  # whose operators are not of a framework
 
 
@@ -307,6 +309,8 @@ class Interpreter(Program):
             if made is not None:
                 return made
         first = arguments.get("", 0) or NOTHING
+        if isinstance(target, ImportedName) and _ATTACHES.fullmatch(target.path) and first.known:
+            return first
         if target is staticmethod and any(isinstance(value, ObjectStub) for value in first.known):
             return first
         if isinstance(target, CallResult) and path_of(target.callee) == "functools.wraps" and first.known:

@@ -372,3 +372,18 @@ def test_a_replay_reads_the_clock_of_the_session(tmp_path: Path, options: Any, l
         guard = ToolGuard(path, log=log, **options)
         assert guard.before(HostCall("pay", {}, "c")).label == (0 if options else 1)
     assert replay(tmp_path / "log.db", load_replay_policy(path)).status == status
+
+
+def test_conversations_can_be_selected_by_any_of_their_entries(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    for name, amount in (("a", 50), ("b", 90)):
+        shop.call(name, "login")
+        shop.call(name, "pay", n=amount)
+    shop.log.close()
+    new = load_replay_policy(shop.policy("new", OLD.replace("100", "10")))
+    report = replay(shop.log_path, new, selects=lambda fields: fields.get("args") == {"n": 90})
+    assert report.conversations == 1
+    assert [(call["args"], call["before"], call["after"]) for call in report.table.changed] == [
+        ({"n": 90}, "allow", "escalate")
+    ], "with the earlier login"
+    assert replay(shop.log_path, new, selects=lambda _: False).conversations == 0

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from guardagent import load_policies
+from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as autogen
 from guardagent.workflow.extraction import extract
@@ -45,6 +47,15 @@ def test_reference_programs_yield_their_expected_graphs(shared: Path) -> None:
 
 def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
+
+
+@pytest.mark.parametrize("name", ["functions_as_tools", "tools_of_a_workbench_under_other_names", "an_agent_as_a_tool"])
+def test_a_guard_changes_no_graph_of_an_agent(name: str) -> None:
+    """It runs no tool; calls that cannot be seen are those of the program's own tools."""
+    from guardagent.frameworks.autogen import guarded
+
+    guard = ToolGuard(load_policies(text="version: 1\npolicies: [{id: a, temporal: 'G !tool:wipe'}]"))
+    assert extract(guarded(CASES[name][0](), guard), name) == built(name)
 
 
 def condition(name: str, source: str, target: str) -> str:

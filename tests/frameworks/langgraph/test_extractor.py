@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from guardagent import load_policies, verify
 from guardagent.errors import InputError
+from guardagent.workflow import graphs_of
 from guardagent.workflow.extraction import extract
 from guardagent.workflow.model.graph import END, START, Graph
 from tests.frameworks.program_files import cases, load
@@ -132,3 +134,83 @@ def test_objects_that_are_not_graphs_are_refused() -> None:
     send = pytest.importorskip("langgraph.types").Send
     with pytest.raises(InputError, match=r"a langgraph\.types\.Send is not a graph; expected a StateGraph"):
         extract(send("a", {}), "x")
+
+
+GUARDED = """
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.tools import tool
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from guardagent import load_policies
+from guardagent.enforcement import ToolGuard
+from guardagent.frameworks.langgraph import GuardMiddleware, guarded_answer_node, guarded_tool_node, unless_stopped
+
+@tool
+def mail(to: str) -> str:
+    "Sends."
+    return "sent"
+
+@tool
+def wipe(to: str) -> str:
+    "Wipes."
+    return "wiped"
+
+class Wiper(AgentMiddleware):
+    async def awrap_tool_call(self, request, handler):
+        wipe.invoke({"to": "x"})
+        return await handler(request)
+
+def model(state: MessagesState):
+    return {"messages": []}
+
+def by_hand(answer, tools, after_tools):
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", model)
+    graph.add_node("tools", tools)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges("model", tools_condition, {"tools": "tools", END: "answer"})
+    graph.add_conditional_edges("tools", after_tools)
+    graph.add_edge("answer", END)
+    return graph.compile()
+
+guard = ToolGuard(load_policies(text=POLICY))
+agent = create_agent(FakeListChatModel(responses=[]), [mail], middleware=[GuardMiddleware(guard)])
+past = create_agent(FakeListChatModel(responses=[]), [mail], middleware=[Wiper(), GuardMiddleware(guard)])
+nodes = by_hand(guarded_answer_node(guard), guarded_tool_node(guard, [mail]), unless_stopped("model"))
+mixed = by_hand(guarded_answer_node(guard), ToolNode([mail]), unless_stopped("model"))
+"""
+POLICY = """
+version: 1
+policies:
+  - {id: never, temporal: "forall(mail(to=name), false)", on_violation: escalate}
+  - {id: warned, temporal: "G !tool:mail", on_violation: warn}
+  - {id: no_wipe, temporal: "G !tool:wipe"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "statuses"),
+    [
+        ("agent", ["undecidable", "violated", "proved"]),
+        ("nodes", ["undecidable", "violated", "proved"]),
+        ("mixed", ["violated", "violated", "proved"]),
+        ("past", ["violated", "violated", "violated"]),
+    ],
+)
+def test_a_guard_calls_no_tools_and_judges_those_of_its_node(tmp_path: Path, name: str, statuses: list[str]) -> None:
+    """The source and the object give one graph; a rule is left to the guard if no call can pass it by."""
+    file = tmp_path / "program.py"
+    file.write_text(f"POLICY = {POLICY!r}\n{GUARDED}")
+    policies = load_policies(text=POLICY)
+    read = verify(next(flow.graph for flow in graphs_of(file).workflows if flow.name.endswith(name)), policies)
+    live = verify(getattr(load(file), name), policies, sensitive_tools=["mail"])
+    assert (read.graph.nodes, read.graph.edges) == (live.graph.nodes, live.graph.edges)
+    assert [rule.status for rule in read.rules] == [rule.status for rule in live.rules] == statuses
+    assert read.rules[2].every_run.status == statuses[2]
+    assert not read.unknown
+    assert not live.passed
+    assert "violate 'never', which the graph cannot prove" in live.findings[0].message

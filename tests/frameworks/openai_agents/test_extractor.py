@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from guardagent import load_policies
+from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import extractor as openai_agents
 from guardagent.workflow.extraction import extract
@@ -33,6 +35,19 @@ def test_a_program_yields_its_expected_graph(name: str) -> None:
 
 def built(name: str) -> Graph:
     return extract(CASES[name][0](), name)
+
+
+GUARDED = ["handoffs_in_a_ring", "handoff_of_the_programs_own", "agent_with_tools_as_a_tool", "agent_run_inside_a_tool",
+           "functions_as_tools", "mcp_servers", "tools_that_end_the_run"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_a_guard_changes_no_graph(name: str) -> None:
+    """It runs no tool, and asks a person only where a rule says so; gates and unseen calls are those of the program."""
+    from guardagent.frameworks.openai_agents import guarded
+
+    guard = ToolGuard(load_policies(text="version: 1\npolicies: [{id: a, temporal: 'G !tool:wipe'}]"))
+    assert extract(guarded(CASES[name][0](), guard), name) == built(name)
 
 
 def test_guardrails_and_output_type_are_metadata() -> None:

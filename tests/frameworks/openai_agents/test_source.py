@@ -30,6 +30,10 @@ def mail(to: str) -> str:
 """
 
 STYLES = """
+# with a guard: a:tool+fetch (>a a>)
+from guardagent.frameworks.openai_agents import guarded
+agent = guarded(Agent(name="a", tools=[fetch]), conversation=far)
+
 # agents that hand off both ways: desk:llm seat:tool+fetch (>desk desk?seat desk?) seat?desk seat?)
 from agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX
 desk = Agent(name="desk")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from guardagent.policy.evaluation import call_outcomes
 from guardagent.policy.load import compile_rules
 from guardagent.policy.policies import Policies
 from guardagent.types import Event, Verdict
@@ -121,6 +122,20 @@ def test_six_calls_are_tried_with_every_outcome(condition: str, past: list[Event
     assert in_flight(policies, past, calls) == every_outcome(policies, past, calls, [None])
 
 
+@settings(max_examples=examples(150))
+@given(about(BY_STATUS), PAST, st.lists(CALLS, max_size=4))
+@example("known(count(f:pay(), !failed(f)))", [], [("pay", 0, False)])
+def test_beyond_the_limit_the_outcomes_that_matter_are_tried(
+    condition: str, past: list[Event], calls: list[Call]
+) -> None:
+    """As if every combination was tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(call_outcomes, "MAX_OUTCOMES", 0)
+        patch.setattr(call_outcomes, "MAX_TRIES", 200)
+        policies = compile_rules([f"forall(b:buy(), {condition})"])
+        assert in_flight(policies, past, calls) == every_outcome(policies, past, calls, [None])
+
+
 @settings(max_examples=examples(60))
 @given(
     about(["output(f).done == true", "output(f).done == true || failed(f)"]).filter(
@@ -171,7 +186,7 @@ def test_a_condition_that_is_not_monotone_is_tried() -> None:
     assert session.check("buy", reserve=False).label == 0
     session.use(session.check("pay").permit)
     assert truth_of(session.check("buy", reserve=False)) is False
-    session = compile_rules(["forall(buy(), sum(f:pay(), !failed(f), args(f).n) != 0.5)"]).session()
+    session = compile_rules(["forall(buy(), sum(f:pay(), !failed(f), args(f).n) != 15431)"]).session()
     for at in range(30):
-        session.use(session.check("pay", {"n": 3**at}).permit)
+        session.use(session.check("pay", {"n": 1000 + 2 * at}).permit)
     assert truth_of(session.check("buy", reserve=False)) == UNKNOWN

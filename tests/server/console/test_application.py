@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,79 @@ def test_versions_show_what_changed(server: LocalServer, tmp_path: Path) -> None
     visitor.post("/policies/default", {"csrf": visitor.csrf(), "action": "reload"})
     page = visitor.get("/policies/default/versions").text
     assert re.search(r"small_refunds</b> was changed\s*<p class=\"text\"><del>.*100.*</del>.*<ins>.*70.*</ins>", page)
+
+    assert "small_refunds was changed: at most 100" in _unfolded(visitor.get("/policies/default").text)
+
+
+class _Unfolded(HTMLParser):
+    """Collects the text of a page that no closed element `details` hides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self._open = "", 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open += tag == "details" and ("open", None) not in attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open -= tag == "details"
+
+    def handle_data(self, data: str) -> None:
+        self.text += "" if self._open else f"{data} "
+
+
+def _unfolded(page: str) -> str:
+    parser = _Unfolded()
+    parser.feed(page)
+    return " ".join(parser.text.split())
+
+
+def test_a_session_shows_its_time_line_then_the_touched_rules_with_their_messages(server: LocalServer) -> None:
+    agent, visitor = server.client(), Visitor(server).sign_in("shop.auditor")
+    agent.session("s1")
+    agent.run("s1", "c1", "login", user="ann")
+    agent.run("s1", "c2", "refund", order="a", amount=60)
+    page = visitor.get("/sessions/s1").text
+    text = _unfolded(page)
+    assert text.index("Time line") < text.index("c2 ok") < text.index("Rules that were touched")
+    assert "receipt due call 'receipt' a receipt is due" in text
+    assert "small_refunds" not in text, "it was not touched"
+    assert "at most 100" in page, "it is folded"
+    assert "there must be a successful call" in page
+    assert "there must be a successful call" not in text, "generated words are folded"
+    agent.check("s1", "c3", "refund", order="b", amount=900)
+    assert "small_refunds in 1 verdict at most 100" in _unfolded(visitor.get("/sessions/s1").text)
+
+
+def test_a_policy_shows_the_messages_of_its_rules_and_their_hits_by_day(server: LocalServer, pending: str) -> None:
+    page = Visitor(server).sign_in("shop.auditor").get("/policies/default").text
+    assert "small_refunds at most 100 1 hit escalate 1" in _unfolded(page)
+    assert "is allowed only if" in page
+    assert "is allowed only if" not in _unfolded(page)
+    assert re.search(r'aria-label="By day: \d{4}-\d\d-\d\d 1"', page)
+    assert page.count("<svg") == 1, "one rule was violated"
+
+
+def test_a_candidate_is_linted_its_cases_run_and_its_changed_verdicts_shown(
+    server: LocalServer, tmp_path: Path, pending: str
+) -> None:
+    visitor = Visitor(server).sign_in("shop.admin")
+    strict = (
+        "version: 1\npolicies:\n  - {id: none, temporal: 'forall(login(user=u), u != \"ann\")', message: not ann}\n"
+    )
+    fields = {"csrf": visitor.csrf(), "action": "replay", "text": strict}
+    case = '{{"id": "{}", "proposed": {{"tool": "login", "args": {{"user": "{}"}}}}, "label": {}}}'
+    cases = "\r\n".join([case.format("as expected", "bob", 0), case.format("other", "ann", 0), "{"])
+    text = _unfolded(visitor.post("/policies/default", {**fields, "cases": cases}, 200).text)
+    assert "unlisted 'unlisted' is missing" in text, "lint"
+    assert "2 of 3 cases not as expected. other" in text
+    assert "the cases:3" in text, "the line that is not a case"
+    assert "1 conversation: the verdict differs on 2 of 2 calls and ends." in text
+    assert 'login {"user": "ann"} allow → deny none allow → deny: not ann' in text
+    assert "escalate → allow small_refunds violated → allow" in text
+    assert not {"{}", "null"} & set(text.split())
+    (tmp_path / "policies.cases.jsonl").write_text(case.format("beside", "bob", 0))
+    assert "The case is as expected" in visitor.post("/policies/default", fields, 200).text
 
 
 def test_an_invalid_candidate_is_shown_with_its_problem(server: LocalServer) -> None:

@@ -47,6 +47,7 @@ policies:
   brief: {files: policies.yaml, approvals: {seconds: 10}, tenants: [shop]}
   two: {files: policies.yaml, approvals: {quorum: 2}, tenants: [shop]}
   limits: {files: limits.yaml, tenants: [bank]}
+  packs: {files: packs.yaml, tenants: [shop]}
 workflows:
   refunds: {graph: flow.json, policy: default}
 console: {idle_seconds: IDLE}
@@ -59,6 +60,14 @@ policies:
     on_violation: escalate
     message: more than 100
 """
+PACKS = "version: 1\ninclude: [{pack: guardagent:sql}, {pack: guardagent:filesystem, constants: {workspace: /work}}]\n"
+PACKED_CALLS = {
+    "execute_sql": {"query": "SELECT id, name FROM customers WHERE region = 'north' ORDER BY name LIMIT 20"},
+    "query": {"query": "DROP TABLE customers"},
+    "read_file": {"path": "/work/reports/of/the/north/customers.csv"},
+    "view_file": {"path": "/etc/shadow"},
+    "write_file": {"path": "/work/out.csv", "content": "one line of a file\n" * 80},
+}
 PAGES = {
     "live": "Verdicts as they come",
     "approvals": "Waiting",
@@ -99,6 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mktemp = tmp_path_factory.mktemp("console")
     (mktemp / "policies.yaml").write_text(POLICIES)
     (mktemp / "limits.yaml").write_text(LIMITS)
+    (mktemp / "packs.yaml").write_text(PACKS)
     (mktemp / "flow.json").write_text(json.dumps(GRAPH))
     return mktemp
 
@@ -176,6 +186,39 @@ def test_on_a_narrow_screen_nothing_is_cut_off(site: Site, visit: Any) -> None:
     for path in PAGES:
         page.goto(f"{site.url}/console/{path}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} is too wide"
+
+
+def test_the_time_line_of_ten_calls_is_within_2000_pixels(site: Site, visit: Any) -> None:
+    agent = site.agent
+    agent.session("long", policy="packs", tools=[{"name": name} for name in PACKED_CALLS])
+    for number, (tool, args) in enumerate([*PACKED_CALLS.items()] * 2):
+        if agent.check("long", f"c{number}", tool, **args)["in_flight"]:
+            agent.record("long", f"c{number}", ["a row of a table"] * 50)
+    page = visit()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"{site.url}/console/sessions/long")
+        steps = page.locator(".timeline > li")
+        assert steps.count() == 10
+        assert steps.last.bounding_box()["y"] <= 2000
+        assert not page.get_by_text("generated words", exact=True).locator("xpath=../p").first.is_visible()
+
+
+def test_a_candidate_is_uploaded_and_tried(site: Site, visit: Any) -> None:
+    site.wants("tried")
+    page = visit()
+    page.goto(f"{site.url}/console/policies/default")
+    strict = POLICIES.replace("forall(refund(amount=a), a <= 100)", "forall(login(user=u), u != 'ann')").encode()
+    file = {"name": "policies.yaml", "mimeType": "text/yaml", "buffer": strict}
+    page.get_by_label("A file for: The text of a candidate").set_input_files(file)
+    page.wait_for_function("document.getElementById('text').value")
+    page.get_by_role("button", name="replay the last 30 days").click()
+    page.get_by_role("heading", name="The candidate, tried").wait_for()
+    assert "allow → escalate" in page.get_by_role("region", name="Changed verdicts").inner_text()
+    violations = axe.Axe().run(page).response["violations"]
+    assert not violations, [(violation["id"], violation["nodes"][0]["html"]) for violation in violations]
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_approve_with_the_keyboard_alone(site: Site, visit: Any) -> None:

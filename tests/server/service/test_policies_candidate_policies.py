@@ -35,6 +35,17 @@ def test_a_candidate_is_replayed_on_the_log(server: LocalServer) -> None:
     report = admin.post("/v1/policies/default/replay", {"text": STRICT})
     assert report["conversations"] == 1
     assert {row["rule"] for row in report["rules"] if row["changes"]} == {"none"}
+    assert [(call["tool"], call["before"], call["after"]) for call in report["changed"]] == [("login", "allow", "deny")]
+
+
+def test_a_replay_is_of_the_last_days_and_of_the_live_policy(server: LocalServer) -> None:
+    client = server.client()
+    client.session()
+    client.run("s1", "c1", "login")
+    service, log = server.service, server.service.stores.log_address("shop")
+    assert service.replay_policy("shop", "default", {"text": STRICT}, 1)["conversations"] == 1
+    assert service.replay_policy("shop", "default", {"text": STRICT}, -1)["conversations"] == 0, "since tomorrow"
+    assert service.candidates.replay("default", STRICT, log, {"another version"})["conversations"] == 0
 
 
 @pytest.mark.parametrize("route", ["shadow", "replay"])

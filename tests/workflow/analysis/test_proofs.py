@@ -55,6 +55,14 @@ def test_a_proof_must_hold_from_any_node_and_if_calls_are_denied(rule: str, prov
     assert bool(prove(chain(["a"], ["b"]), compile_rules([rule])).rules) is proved
 
 
+def test_a_guard_is_left_only_rules_that_a_call_breaks() -> None:
+    """It can deny a call, and cannot make the agent call a tool."""
+    rules = compile_rules([FIRST, "G(tool:b -> F tool:a)", "exists(a(), false)"])
+    statuses = [result.status for result in rule_results(chain(["b"], guarded=True), rules)]
+    assert statuses == ["undecidable", "violated", "violated"]
+    assert not prove(chain(["b"], guarded=True), rules).rules
+
+
 @pytest.mark.parametrize("known", ["widened", "guess"])
 def test_nothing_is_proved_of_a_graph_that_is_not_known(known: str) -> None:
     """The proofs have the reason."""

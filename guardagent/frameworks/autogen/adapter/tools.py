@@ -74,7 +74,7 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
     ) -> None:
         super().__init__(tool.args_type(), tool.return_type(), tool.name, tool.description)
         self.guardagent_adapter = adapter
-        self._tool, self._arguments, self._target = tool, arguments, target
+        self.guardagent_inner, self._arguments, self._target = tool, arguments, target
         self._outcome = partial(outcome_of, as_string=self.return_value_as_string)
         self._schema: ToolSchema = tool.schema  # made once: models see what was compared with the rules
 
@@ -88,21 +88,21 @@ class AutoGenTool(BaseTool[BaseModel, Any]):
         return self._schema
 
     def return_value_as_string(self, value: Any) -> str:
-        return str(self._tool.return_value_as_string(value))
+        return str(self.guardagent_inner.return_value_as_string(value))
 
     async def save_state_json(self) -> Mapping[str, Any]:
-        state: Mapping[str, Any] = await self._tool.save_state_json()
+        state: Mapping[str, Any] = await self.guardagent_inner.save_state_json()
         return state
 
     async def load_state_json(self, state: Mapping[str, Any]) -> None:
-        await self._tool.load_state_json(state)
+        await self.guardagent_inner.load_state_json(state)
 
     def dump_component(self) -> Any:
         raise undumped(f"the tool {self.name!r}")
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> Any:
         async def work(own: BaseModel) -> Any:
-            return finished(self.name, await _in_this_context(self._tool).run(own, cancellation_token))
+            return finished(self.name, await _in_this_context(self.guardagent_inner).run(own, cancellation_token))
 
         steps = self._invocation(args).steps(lambda own: awaited(lambda: work(own[MODEL])))
         return await adrive(steps)
@@ -120,7 +120,7 @@ class AutoGenStreamTool(AutoGenTool, BaseStreamTool[BaseModel, Any, Any]):
     async def run_stream(self, args: BaseModel, cancellation_token: CancellationToken) -> AsyncGenerator[Any, None]:
         invocation = self._invocation(args)
         call, own = await adrive(invocation.allowed())
-        results = self._tool.run_stream(own[MODEL], cancellation_token)
+        results = self.guardagent_inner.run_stream(own[MODEL], cancellation_token)
         async with aclosing(invocation.stream(call, results)) as events:
             async for event in events:
                 yield event
@@ -133,7 +133,7 @@ class AutoGenJsonTool(AutoGenTool):
         self, args: Mapping[str, Any], cancellation_token: CancellationToken, call_id: str | None = None
     ) -> Any:
         async def work(own: Mapping[str, Any]) -> Any:
-            return finished(self.name, await self._tool.run_json(own, cancellation_token, call_id=call_id))
+            return finished(self.name, await self.guardagent_inner.run_json(own, cancellation_token, call_id=call_id))
 
         invocation = self._invocation(args, NamedArguments(self._by_schema))
         return await adrive(invocation.steps(lambda own: awaited(lambda: work(own))))

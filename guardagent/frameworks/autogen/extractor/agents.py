@@ -24,6 +24,7 @@ from guardagent.workflow.extraction import (
     is_a,
     private_attribute,
     source_location,
+    without_guard,
 )
 from guardagent.workflow.model.graph import NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import (
@@ -420,7 +421,7 @@ def _static_tools(workbench: Any) -> Iterator[tuple[str, Any]]:
     overrides = getattr(workbench, "_tool_overrides", None) or {}  # missing in early versions
     for tool in private_attribute(workbench, "_tools", "autogen-core"):
         override = overrides.get(tool.name) if isinstance(overrides, Mapping) else None
-        yield str((override and override.name) or tool.name or ""), tool
+        yield str((override and override.name) or tool.name or ""), without_guard(tool)
 
 
 def _other_tools(agent: Any) -> Iterator[str]:

@@ -190,7 +190,7 @@ class StateGraphReader:
             interrupt=self._interrupt(name), asks=_asks(facts) if not hitl else None,
             asks_about=sorted(self.always_gated | self.sometimes_gated) if hitl else None,
             waits_for=self._waits_for(name), defer=True if spec.defer else None,
-            asked_before=self._gated_targets(name, facts),
+            asked_before=self._gated_targets(name, facts), guarded=True if facts.guarded else None,
         )  # fmt: skip
         self._notes(id, name, facts, hitl=hitl)
         names = [graph for graph in facts.contents.graphs if graph not in facts.graphs.values()]

@@ -5,15 +5,14 @@ They come from the functions, tools and graphs in its runnable, which `open_runn
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import FunctionType, MethodType
 from typing import Any
 
 from guardagent.frameworks.langgraph.extractor.commands import NodeBody, node_body
-from guardagent.workflow.extraction import defined_outside, is_a
+from guardagent.workflow.extraction import defined_outside, is_a, is_guards
 from guardagent.workflow.model.graph import NodeKind, Unseen
 from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction, definition, is_program_code
 from guardagent.workflow.python_source.calls import AGENT_TOOLS, RUN_METHODS
@@ -131,7 +130,7 @@ def _record(runnable: Any, contents: RunnableContents) -> Iterable[object]:  # n
     elif is_a(runnable, "langchain_core", "RunnablePassthrough"):
         contents.passes_through = runnable.func is None and runnable.afunc is None
         _record_functions(runnable, contents)
-    elif isinstance(runnable, FunctionType | MethodType | functools.partial | ReadableFunction):
+    elif isinstance(runnable, FunctionType | MethodType | partial | ReadableFunction):
         contents.functions.append(runnable)
     elif is_a(runnable, "langchain_core", "BaseLanguageModel"):
         contents.models = True
@@ -170,7 +169,7 @@ def _record_functions(runnable: Any, contents: RunnableContents) -> None:
     names = ("func", "afunc", "_transform", "_atransform")
     values = [value for name in names if (value := getattr(runnable, name, None)) is not None]
     for function in values:
-        if isinstance(function, functools.partial) and function.func.__name__ == "run_in_executor":
+        if isinstance(function, partial) and function.func.__name__ == "run_in_executor":
             continue
         owner = getattr(function, "__self__", None)
         if is_a(owner, "langchain", "AgentMiddleware"):
@@ -221,32 +220,39 @@ def tool_of(tool: Any) -> GraphTool:
     return GraphTool(str(tool.name), tuple(functions))
 
 
-def program_functions(function: object, *, without: str = "") -> list[object]:
+def program_functions(function: object, *, without: str = "") -> list[Any]:
     """The program's own functions inside a function that the framework built.
 
     Args:
         function: a function of the framework.
         without: free variables whose name contains this are skipped.
     """
-    program_functions: list[object] = []
+    return [candidate for candidate in _inner_functions(function, without) if _is_programs(candidate)]
+
+
+def _is_programs(function: object) -> bool:
+    inner = function.__func__ if isinstance(function, MethodType) else function
+    is_live = isinstance(inner, FunctionType) and is_program_code(inner) and not is_guards(inner)
+    return is_live or isinstance(inner, ReadableFunction)
+
+
+def _inner_functions(function: object, without: str = "") -> Iterator[object]:
+    """The functions inside a function that the framework built, but not those inside the program's own."""
     pending, seen = [function], set()
     while pending:
         candidate = pending.pop()
         if id(candidate) in seen or candidate is None:
             continue
         seen.add(id(candidate))
-        if isinstance(candidate, ReadableFunction):
-            program_functions.append(candidate)
+        if isinstance(candidate, ReadableFunction | FunctionType | MethodType):
+            yield candidate
+        if _is_programs(candidate):
             continue
         inner = candidate.__func__ if isinstance(candidate, MethodType) else candidate
-        if isinstance(inner, FunctionType) and is_program_code(inner):
-            program_functions.append(candidate)
-            continue
         pending.extend(value for name, value in closure(inner) if not without or without not in name)
         pending.extend([*candidate] if isinstance(candidate, list | tuple) else [])
-        pending.extend([candidate.func, *candidate.args] if isinstance(candidate, functools.partial) else [])
+        pending.extend([candidate.func, *candidate.args] if isinstance(candidate, partial) else [])
         pending.append(vars(inner).get("__wrapped__") if isinstance(inner, FunctionType) else None)
-    return program_functions
 
 
 # --- facts
@@ -272,6 +278,8 @@ class NodeFacts:
         graphs: the graphs that its functions run, by name.
         notes: notes for the report.
         unseen: descriptions of what it runs that could not be seen.
+        wrapped: a guard judges the calls of its tool node.
+        tool_uses: the number of places that call tools: the tool nodes for each tool, and the code of functions.
     """
 
     contents: RunnableContents
@@ -285,6 +293,8 @@ class NodeFacts:
     graphs: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     unseen: list[Unseen | str] = field(default_factory=list)
+    wrapped: bool = False
+    tool_uses: int = 0
 
     @cached_property
     def place(self) -> tuple[str | None, int | None]:
@@ -292,7 +302,14 @@ class NodeFacts:
         opened = self.contents
         functions = [*opened.functions, *(function for tool in opened.tools for function in tool.functions)]
         functions += opened.hooks if opened.middleware else []
-        return definition(functions[0]) if functions else (None, None)
+        own = [function for function in functions if not is_guards(function)]
+        return definition(own[0]) if own else (None, None)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a guard judges every call of its tools before it runs."""
+        only_node = len(self.contents.tool_nodes) == 1 and not (self.bodies or self.unseen)
+        return self.wrapped and only_node and self.tool_uses == len(self.contents.tools)
 
     @property
     def all_bodies(self) -> list[NodeBody]:
@@ -355,6 +372,14 @@ def is_only_hinted(name: str, facts: NodeFacts) -> bool:
     return _has_hint(name) and not facts.asks and not facts.tools
 
 
+_REQUEST = object()  # of a tool call, of which nothing is known
+
+
+def _call(request: object) -> object:
+    """Represents the call that a wrapper is around."""
+    return request
+
+
 @dataclass
 class _FactCollector:
     """Collects the facts of a node from its contents and from what its functions run."""
@@ -362,6 +387,7 @@ class _FactCollector:
     facts: NodeFacts
     _seen: set[int] = field(default_factory=set)
     _gated: dict[str, list[bool]] = field(default_factory=dict)
+    _kept: list[object] = field(default_factory=list)  # whose identities are in `_seen`
 
     def collect(self, contents: RunnableContents, *, inside: bool, use: MethodCall | None = None) -> None:
         """Records the contents of a runnable; `inside` if a function runs it by `use`."""
@@ -388,7 +414,7 @@ class _FactCollector:
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
-        body = node_body(function)
+        body = NodeBody() if is_guards(function) else node_body(function)
         if not inside:
             self.facts.bodies.append(body)
             self.facts.always_asks = body.always_asks and all(body.always_asks for body in self.facts.bodies)
@@ -444,6 +470,7 @@ class _FactCollector:
 
     def _tool(self, tool: GraphTool, *, approved: bool) -> None:
         """Records a tool: gated if its own code, or every path to it, asks a person."""
+        self.facts.tool_uses += 1
         if tool.name not in self._gated:
             bodies = [node_body(function) for function in tool.functions]
             self.facts.tool_bodies.extend(bodies)
@@ -480,12 +507,17 @@ class _FactCollector:
         self.facts.graphs[chosen] = graph
 
     def _wrappers(self, tool_node: Any) -> None:
-        """Checks whether the wrappers around tool calls ask a person."""
+        """Records what the wrappers around tool calls run, and whether they ask a person."""
         wrappers = [getattr(tool_node, name, None) for name in ("_wrap_tool_call", "_awrap_tool_call")]
-        chains = [
-            [node_body(program_function) for program_function in program_functions(wrapper)] for wrapper in wrappers
-        ]
-        chains = [chain for chain in chains if chain]
+        guards = [any(map(is_guards, _inner_functions(wrapper))) for wrapper in wrappers if wrapper]
+        self.facts.wrapped = getattr(tool_node, "guarded", False) or (bool(guards) and all(guards))
+        functions = [[partial(part, _REQUEST, _call) for part in program_functions(wrapper)] for wrapper in wrappers]
+        self._kept += functions
+        asks = self.facts.asks
+        for function in (function for chain in functions for function in chain):
+            self._function(function, inside=True)
+        self.facts.asks = asks
+        chains = [[node_body(function) for function in chain] for chain in functions if chain]
         if chains and all(any(body.always_asks for body in chain) for chain in chains):
             self.facts.tools = dict.fromkeys(self.facts.tools, True)
         elif any(body.asks for chain in chains for body in chain):

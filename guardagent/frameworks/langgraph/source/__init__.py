@@ -30,7 +30,7 @@ from guardagent.frameworks.langgraph.source.objects import (
     tools_in,
 )
 from guardagent.workflow.model.graph import END, START
-from guardagent.workflow.python_source.bodies import FunctionSummary
+from guardagent.workflow.python_source.bodies import FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import FunctionStub
@@ -55,9 +55,12 @@ from guardagent.workflow.python_source.values import (
 AGENTS = {"create_agent", "create_react_agent"}
 TEAMS = {"create_supervisor", "create_swarm"}
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
+_WRAPS = ("wrap_model_call", "wrap_tool_call")
 
-# The hooks of LangChain's own middleware (1.4) with their jump targets, and the tools that it adds.
+# The hooks of LangChain's own middleware (1.4) and of the guard's with their jump targets, and the tools that it adds.
+_GUARD = "GuardMiddleware"
 _SHIPPED_MIDDLEWARE: dict[str, tuple[dict[str, list[str]], tuple[str, ...]]] = {
+    _GUARD: ({name: ["end"] * (name == "before_model") for name in (*HOOKS, *_WRAPS) if name != "after_model"}, ()),
     "HumanInTheLoopMiddleware": ({"after_model": []}, ()),
     "ModelCallLimitMiddleware": ({"before_model": ["end"], "after_model": []}, ()),
     "PIIMiddleware": ({"before_model": ["end"], "after_model": []}, ()),
@@ -155,14 +158,16 @@ class Middleware:
         jumps: the jump targets of each hook, other than the next node.
         tools: the tools that it adds.
         wrapper: the wrapper around tool calls.
+        awrapper: the wrapper around tool calls in a coroutine.
         hitl: its human-in-the-loop options, if it asks for approval.
     """
 
     name: str
-    hooks: dict[str, list[FunctionStub]] = field(default_factory=dict)
+    hooks: dict[str, list[ReadableFunction]] = field(default_factory=dict)
     jumps: dict[str, list[str]] = field(default_factory=dict)
     tools: list[Values] = field(default_factory=list)
     wrapper: Values | None = None
+    awrapper: Values = NOTHING
     hitl: list[HitlStub] = field(default_factory=list)
 
 
@@ -185,7 +190,11 @@ def _agent(graph: SourceGraph, arguments: Arguments, own_tools: Values, server_t
         hooks=[function for piece in middleware for function in piece.hooks.get("wrap_model_call", [])],
     )  # fmt: skip
     if has_tools:
-        graph.put("tools", exactly(SourceToolNode(Arguments((_list_of(items),)), interpreter, wrappers)))
+        pieces = interpreter.ordered_elements(arguments.get("middleware") or NOTHING) or ()
+        guarded = any(len(piece.known) == 1 and piece.complete and _is_guard(piece.known[0]) for piece in pieces)
+        awrappers = Values(tuple(value for piece in middleware for value in piece.awrapper.known))
+        options = Arguments((_list_of(items),), {"awrap_tool_call": awrappers})
+        graph.put("tools", exactly(SourceToolNode(options, interpreter, wrappers, guarded)))
     for piece in middleware:
         for hook in HOOKS:
             if hook in piece.hooks:
@@ -241,8 +250,9 @@ def _middleware(graph: SourceGraph, value: object) -> Middleware:
     if isinstance(value, ProgramObject) and isinstance(value.made_of, Class):
         return _class_middleware(interpreter, value, value.made_of)
     if isinstance(value, CallResult):
-        name = path_of(value.callee).rpartition(".")[2]
-        if name in _SHIPPED_MIDDLEWARE:
+        path = path_of(value.callee)
+        name = path.rpartition(".")[2]
+        if _is_guard(value) or (name in _SHIPPED_MIDDLEWARE and path.startswith("langchain.") and name != _GUARD):
             return _shipped_middleware(interpreter, name, value.arguments)
         first = value.arguments.positional[0].known if value.arguments.positional else ()
         if first and isinstance(first[0], Function | PartialFunction):
@@ -251,10 +261,17 @@ def _middleware(graph: SourceGraph, value: object) -> Middleware:
     return Middleware(name_of(value))
 
 
+def _is_guard(value: object) -> bool:
+    path = path_of(value.callee) if isinstance(value, CallResult) else ""
+    return path.startswith("guardagent.frameworks.langgraph.") and path.endswith(f".{_GUARD}")
+
+
 def _shipped_middleware(interpreter: Interpreter, name: str, arguments: Arguments) -> Middleware:
     jumps, names = _SHIPPED_MIDDLEWARE[name]
     tools = [_list_of(exactly(SourceTool(tool, None, interpreter))) for tool in names]
     created = Middleware(name, {hook: [] for hook in jumps}, jumps, tools)
+    if name == _GUARD:
+        created.hooks |= {hook: [FixedFunction(FunctionSummary())] for hook in HOOKS if hook in jumps}
     if name == "HumanInTheLoopMiddleware":
         options = _interrupt_options(interpreter, arguments.values_of("interrupt_on", 0))
         created.hitl.append(HitlStub(dict(options)))
@@ -292,9 +309,10 @@ def _class_middleware(interpreter: Interpreter, owner: ProgramObject, made_of: C
     for hook in (*HOOKS, "wrap_model_call"):
         methods = [interpreter.attribute(owner, name) for name in (hook, f"a{hook}")]
         if functions := functions_in(interpreter, *methods):
-            created.hooks[hook], created.jumps[hook] = functions, _jumps(made_of, hook)
+            created.hooks[hook], created.jumps[hook] = [*functions], _jumps(made_of, hook)
     wrapper, tools = interpreter.attribute(owner, "wrap_tool_call"), interpreter.attribute(owner, "tools")
     created.wrapper = wrapper if functions_in(interpreter, wrapper) else None
+    created.awrapper = interpreter.attribute(owner, "awrap_tool_call")
     created.tools = [tools] if tools.known else []
     return created
 
@@ -378,7 +396,7 @@ CONSTANTS: dict[str, object] = {
     "langgraph.types.Command.PARENT": "__parent__",
 }
 _GRAPHS = {"StateGraph", "MessageGraph", "Graph"}
-_HOOKS = {*HOOKS, "wrap_model_call", "wrap_tool_call"}
+_HOOKS = {*HOOKS, *_WRAPS}
 
 
 def is_workflow(value: object) -> bool:
@@ -394,6 +412,8 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if not isinstance(target, CallResult | ImportedName):
         return None
     path = path_of(target.callee if isinstance(target, CallResult) else target)
+    if path.startswith("guardagent.frameworks.langgraph.") and isinstance(target, ImportedName):
+        return _guard_made(interpreter, path.rpartition(".")[2], arguments)
     if path.partition(".")[0] not in PACKAGES:
         return None
     name, first = path.rpartition(".")[2], arguments.values_of("", 0).known[:1]
@@ -434,6 +454,19 @@ def _made(interpreter: Interpreter, name: str, arguments: Arguments, line: int) 
     if name in AGENTS and interpreter.executing:
         return exactly(agent(interpreter, name, arguments, line))
     return None
+
+
+def _guard_made(interpreter: Interpreter, name: str, arguments: Arguments) -> Values | None:
+    """The values of a call of the guard's functions for graphs written by hand."""
+    if name == "guarded_tool_node":
+        wrappers = {key: values for key, values in arguments.keywords.items() if key.endswith("wrap_tool_call")}
+        listed = Arguments((arguments.values_of("tools", 1),), wrappers)
+        return exactly(SourceToolNode(listed, interpreter, guarded=True))
+    ends = {"guarded_answer_node": NOTHING, "unless_stopped": arguments.values_of("model", 0) | exactly(END)}
+    if name not in ends:
+        return None
+    function = FixedFunction(FunctionSummary(return_values=ends[name]))
+    return exactly(FixedRunnable(RunnableContents(functions=[function])))
 
 
 def piped(interpreter: Interpreter, left: Values, right: Values) -> Values:

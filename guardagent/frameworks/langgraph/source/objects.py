@@ -480,6 +480,7 @@ class SourceToolNode(RunnableStub):
     arguments: Arguments
     interpreter: Interpreter
     wrappers: tuple[Values, ...] = ()
+    guarded: bool = False
     name = "tools"
 
     def open(self, contents: RunnableContents) -> Iterable[object]:

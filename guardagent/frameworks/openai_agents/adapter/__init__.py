@@ -67,24 +67,24 @@ class GuardedToolUseBehavior:
     """`Agent.tool_use_behavior`: the operator's, but a denial goes back to the model until it gives up."""
 
     def __init__(self, adapter: OpenAIAdapter, before: Any) -> None:
-        self._adapter, self._before = adapter, before
+        self._adapter, self.guardagent_inner = adapter, before
 
     async def __call__(self, context: Any, results: list[Any]) -> Any:
         for result in results:
             if isinstance(result.output, DenialText) and (final := result.output.final) is not None:
                 self._adapter.run_of(context).final = final
                 return ToolsToFinalOutputResult(is_final_output=True, final_output=final)
-        if callable(self._before):
-            behavior = self._before(context, results)
+        if callable(self.guardagent_inner):
+            behavior = self.guardagent_inner(context, results)
             return await behavior if inspect.isawaitable(behavior) else behavior
         return self._of_outputs(
             [plain_result for plain_result in results if not isinstance(plain_result.output, DenialText)], results
         )
 
     def _of_outputs(self, created: list[Any], results: list[Any]) -> Any:
-        if self._before == "stop_on_first_tool" and created and created[0] is results[0]:
+        if self.guardagent_inner == "stop_on_first_tool" and created and created[0] is results[0]:
             return ToolsToFinalOutputResult(is_final_output=True, final_output=created[0].output)
-        names = self._before.get("stop_at_tool_names", []) if isinstance(self._before, dict) else []
+        names = self.guardagent_inner.get("stop_at_tool_names", []) if isinstance(self.guardagent_inner, dict) else []
         stops = [result for result in created if result.tool.name in names or result.tool.qualified_name in names]
         return ToolsToFinalOutputResult(is_final_output=True, final_output=stops[0].output) if stops else _GOES_ON
 
@@ -93,32 +93,32 @@ class ProposalHooks(AgentHooks[Any]):
     """`Agent.hooks`: the operator's; also notes what a model says, and the ids of the calls that it proposes."""
 
     def __init__(self, adapter: OpenAIAdapter, before: Any) -> None:
-        self._adapter, self._before = adapter, before or AgentHooks()
+        self._adapter, self.guardagent_inner = adapter, before or AgentHooks()
 
     async def on_start(self, context: Any, agent: Any) -> None:
-        await self._before.on_start(context, agent)
+        await self.guardagent_inner.on_start(context, agent)
 
     async def on_end(self, context: Any, agent: Any, output: Any) -> None:
-        await self._before.on_end(context, agent, output)
+        await self.guardagent_inner.on_end(context, agent, output)
 
     async def on_handoff(self, context: Any, agent: Any, source: Any) -> None:
-        await self._before.on_handoff(context, agent, source)
+        await self.guardagent_inner.on_handoff(context, agent, source)
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-        await self._before.on_tool_start(context, agent, tool)
+        await self.guardagent_inner.on_tool_start(context, agent, tool)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
-        await self._before.on_tool_end(context, agent, tool, result)
+        await self.guardagent_inner.on_tool_end(context, agent, tool, result)
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
-        await self._before.on_llm_start(context, agent, system_prompt, input_items)
+        await self.guardagent_inner.on_llm_start(context, agent, system_prompt, input_items)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         calls = [getattr(output_item, "call_id", None) for output_item in response.output]
         self._adapter.propose(context, [call for call in calls if isinstance(call, str)])
         self._adapter.run_of(context).texts = texts_of(response.output)
         await refuse_unread(self._adapter, agent, context, response.output)
-        await self._before.on_llm_end(context, agent, response)
+        await self.guardagent_inner.on_llm_end(context, agent, response)
 
 
 # --- tools of MCP servers

@@ -264,14 +264,14 @@ class Invoker:
     """
 
     def __init__(self, adapter: OpenAIAdapter, tool: FunctionTool, body: ToolBody) -> None:
-        self.adapter, self._body, self._tool = adapter, body, tool
+        self.adapter, self._body, self.guardagent_inner = adapter, body, tool
         self._handles = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
 
     async def __call__(self, context: Any, arguments: str) -> Any:
         """Judges, runs and records one call. The SDK turns an error into a message for the model."""
         invocation = None
         try:
-            invocation = OpenAIInvocation(self.adapter, self._tool, self._body, context, arguments)
+            invocation = OpenAIInvocation(self.adapter, self.guardagent_inner, self._body, context, arguments)
             return await self._invoke(invocation, context)
         except RunHalted:
             raise
@@ -279,7 +279,7 @@ class Invoker:
             message = None
             if self._handles:
                 message = await maybe_invoke_function_tool_failure_error_function(
-                    function_tool=self._tool, context=context, error=error
+                    function_tool=self.guardagent_inner, context=context, error=error
                 )
             if message is None:
                 raise
@@ -361,11 +361,11 @@ class _GuardedHandoff:
     """`Handoff.on_invoke_handoff`. The SDK has no way to refuse a hand-off: a denied one stays with its agent."""
 
     def __init__(self, adapter: OpenAIAdapter, before: Handoff[Any, Any], guard_agent: Callable[[Any], None]) -> None:
-        self._adapter, self._before, self._guard_agent = adapter, before, guard_agent
+        self._adapter, self.guardagent_inner, self._guard_agent = adapter, before, guard_agent
 
     async def __call__(self, context: Any, arguments: str | None = None) -> Any:
         _denial.set(None)
-        invocation = HandoffInvocation(self._adapter, self._before, context, arguments)
+        invocation = HandoffInvocation(self._adapter, self.guardagent_inner, context, arguments)
         try:
             call, args = await adrive(invocation.allowed())
         except ToolDenied as denied:
@@ -373,7 +373,7 @@ class _GuardedHandoff:
         return await adrive(invocation.execute(call, awaited(partial(self._hand_off, context, args))))
 
     async def _hand_off(self, context: Any, args: Mapping[str, Any]) -> Any:
-        agent = await self._before.on_invoke_handoff(context, json.dumps(args.get("input") or {}))
+        agent = await self.guardagent_inner.on_invoke_handoff(context, json.dumps(args.get("input") or {}))
         if agent.name != args["to"]:
             raise InputError(f"the hand-off to {args['to']!r} leads to {agent.name!r}; expected what was judged")
         self._guard_agent(agent)

@@ -1,5 +1,15 @@
-// Keeps parts of a page fresh. Without it, the pages work and show what was so when they were loaded.
+// Keeps parts of a page fresh, and reads files into forms. Without it, the pages work and show what was so when they
+// were loaded.
 "use strict";
+
+// A file can be chosen for a text that is otherwise pasted.
+for (const text of document.querySelectorAll("textarea[data-upload]")) {
+  const file = document.createElement("input");
+  file.type = "file";
+  file.setAttribute("aria-label", `A file for: ${document.querySelector(`label[for=${text.id}]`).textContent}`);
+  file.addEventListener("change", async () => { if (file.files.length) text.value = await file.files[0].text(); });
+  text.after(file);
+}
 
 for (const part of document.querySelectorAll("[data-refresh]")) {
   const bar = document.createElement("p");
