@@ -1,4 +1,4 @@
-"""Which values of the evidence differ from a call."""
+"""The values of the evidence that differ from a call."""
 
 from __future__ import annotations
 
