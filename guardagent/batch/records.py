@@ -161,7 +161,9 @@ def _trace(record: JsonObject, failed_output: Any, ignored: Mapping[str, bool] =
     if "entry" in record.values and "events" not in record.values:
         raise record.error("", "is an entry of an audit log; expected a trace: 'guardagent replay' judges logs")
     if "trace" in record.values and "events" not in record.values:
-        raise record.error("", "is one event of a trace; expected a trace with its 'events', or a file of events alone")
+        raise record.error(
+            "", "is one event of a trace; expected a trace with its 'events', or the name of a file of events alone"
+        )
     steps = tuple(_steps(record, failed_output, ignored))
     return Trace(record.id(), steps, record.values.get("state"), record.values.get("facts") or {}, _principal(record))
 

@@ -408,7 +408,8 @@ def compare(
 ) -> None:
     """Compare verdicts with the expected labels and rules, as a diff.
 
-    Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument.
+    Exits with 1 if one differs. Instead of '--policies', the policy file may be the first argument. Alone, it is tested
+    with the cases beside it, such as refunds.cases.jsonl of refunds.yaml.
     """
     from guardagent.batch.cases import difference, judge_case, read_expectation
     from guardagent.batch.pipeline import Job
@@ -429,8 +430,11 @@ def compare(
 
 def _policies_and_cases(files: list[str], policies: list[str] | None) -> tuple[list[str], str]:
     paths = [*(policies or []), *files]
+    beside = Path(files[0]).with_suffix(".cases.jsonl")
+    if len(paths) == 1 and paths[0].endswith((".yaml", ".yml")) and beside.is_file():
+        return paths, str(beside)
     if len(files) != (1 if policies else 2):
-        raise InputError(f"unexpected number of files: {len(paths)}; expected CASES --policies FILE, one file each")
+        raise InputError(f"unexpected number of files: {len(paths)}; expected CASES --policies FILE, or POLICY CASES")
     return paths[:-1], paths[-1]
 
 

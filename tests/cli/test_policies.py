@@ -320,6 +320,14 @@ def test_an_audit_log_is_for_replay(cli: Cli, policies: Path, tmp_path: Path, st
     assert (ran.status, "'guardagent replay' judges logs" in ran.err) == (2, True), ran.err
 
 
+def test_a_policy_alone_is_tested_with_the_cases_beside_it(cli: Cli, policies: Path) -> None:
+    refused = cli("test", policies)
+    assert (refused.status, "expected CASES --policies FILE" in refused.err) == (2, True)
+    write_lines(policies.with_suffix(".cases.jsonl"), {**ALLOWED, "label": 0})
+    ran = cli("test", policies)
+    assert (ran.status, "1 of 1 cases match" in ran.err) == (0, True), ran.err
+
+
 BAD = {"id": 1, "events": [{"tool": 5}]}
 
 

@@ -56,6 +56,7 @@ class ResultsFolder:
         if not any(name.rstrip("/").endswith(f"/{MANIFEST_FILE}") for name in self._names):
             raise InputError(
                 f"{self.address}: has no '{MANIFEST_FILE}'; expected the results of 'guardagent audit ... --out FOLDER'"
+                ", with '--format jsonl' for a file of traces"
             )
         with _reading(path):
             data: bytes = self._files.cat_file(path)
