@@ -6,7 +6,6 @@
     solver       solver rules, with Z3
     checks       the checks, except
     redundant    those for rules that change nothing
-    names        names that only their spelling shows to be wrong
 
 Every finding is proved and has an example. Questions that could not be decided are reported separately.
 """
@@ -14,16 +13,16 @@ Every finding is proved and has an example. Questions that could not be decided 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 
+from guardagent.policy.language.parser import named_arguments
 from guardagent.policy.lint import checks, redundant  # noqa: F401 - they register the checks
 from guardagent.policy.lint.data import analysis_of
-from guardagent.policy.lint.names import notes_on_names
 from guardagent.policy.lint.steps import SearchLimitError
-from guardagent.policy.lint.target import CHECKS, LintFinding, subject_of
+from guardagent.policy.lint.target import CHECKS, LintFinding, LintTarget, rules_of, subject_of
 from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 
@@ -91,7 +90,7 @@ def lint_report(
     order = {name: at for at, name in enumerate(target.ids)}
     lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))
     findings, undecided = tuple(dict.fromkeys(lint_findings)), tuple(dict.fromkeys(target.undecided))
-    return LintReport(findings, undecided, len(target.ids), tuple(notes_on_names(target)))
+    return LintReport(findings, undecided, len(target.ids), tuple(_notes_on_names(target)))
 
 
 def lint(path: Path | str) -> list[LintFinding]:
@@ -101,3 +100,66 @@ def lint(path: Path | str) -> list[LintFinding]:
         InputError: the file cannot be loaded.
     """
     return list(lint_report(path).findings)
+
+
+# --- notes on names: in a file without `tools:`, only their spelling shows tools and arguments that do not exist
+# A name that is spelled almost like another one can be right, so that these notes are no findings.
+
+_LEAST = 4  # letters of a word, since `get` and `set` are two words
+
+_UNCHECKED = (
+    "the file has no 'tools:', so no tool and no argument was checked; list those of the agent, as in "
+    "'tools: [refund, get_order]' or 'tools: {refund: [order_id, amount], get_order: [order_id]}'"
+)
+
+_Uses = dict[str, list[str]]  # name -> the ids of its rules
+
+
+def _notes_on_names(target: LintTarget) -> Iterator[str]:
+    """Yields names that are spelled almost like another one, and what was not checked; nothing if there is `tools:`."""
+    tools: _Uses = {}
+    arguments: dict[str, _Uses] = {}
+    for rule in target.own if target.file.tools is None else ():
+        for tool in sorted(rule.mentioned_tools):
+            tools.setdefault(tool, []).append(rule.id)
+        for named in (named for read in rule.rules for named in named_arguments(read)):
+            for tool in named.tools:
+                arguments.setdefault(tool, {}).setdefault(named.name, []).append(rule.id)
+    yield from _near(tools, "tool", "", [*target.tags.values()])
+    for tool, uses in arguments.items():
+        yield from _near(uses, "argument", f" of '{tool}'")
+    if tools:
+        yield _UNCHECKED
+
+
+def _near(
+    uses: Mapping[str, list[str]], kind: str, of: str, alternatives: Sequence[Collection[str]] = ()
+) -> Iterator[str]:
+    for first, second in combinations(uses, 2):
+        if _is_near(first, second) and not any({first, second} <= {*names} for names in alternatives):
+            yield (
+                f"the {kind}s '{first}' ({rules_of(uses[first])}) and '{second}' ({rules_of(uses[second])}){of} are "
+                f"spelled almost alike; if they are the same {kind}, write one name"
+            )
+
+
+def _is_near(first: str, second: str) -> bool:
+    """Whether names differ in case and signs only, or in one letter of a word, or by two that changed places."""
+    if _plain(first) == _plain(second):
+        return True
+    pairs = [pair for pair in zip(first.split("_"), second.split("_"), strict=False) if pair[0] != pair[1]]
+    return first.count("_") == second.count("_") and len(pairs) == 1 and _is_slip(*sorted(pairs[0], key=len))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _is_slip(short: str, long: str) -> bool:
+    """Whether the longer word is the shorter one after a slip; a plural and another number are no slips."""
+    if len(short) < _LEAST or not (short + long).isalpha() or long == f"{short}s":
+        return False
+    start = next((at for at, pair in enumerate(zip(short, long, strict=False)) if pair[0] != pair[1]), len(short))
+    rest, other = short[start:], long[start:]
+    swapped = rest[:2] == other[1::-1] and rest[2:] == other[2:]
+    return rest == other[1:] or rest[1:] == other[1:] or swapped

@@ -9,8 +9,16 @@ from typing import Any
 from guardagent._support import json_values
 from guardagent.errors import ForbiddenError, GuardError, InputError
 from guardagent.server.access import AccessedOperation
-from guardagent.server.console import Answer, ConsolePage, ConsoleRequest, GoTo, Picture, ShownPage
-from guardagent.server.console.evidence import differences, evidence_of
+from guardagent.server.console import (
+    Answer,
+    ConsolePage,
+    ConsoleRequest,
+    GoTo,
+    Picture,
+    ShownPage,
+    differences,
+    evidence_of,
+)
 from guardagent.server.http import error_answer
 from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.guard_service import MAX_TIMELINE, GuardService

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.server.console.evidence import differences, evidence_of
+from guardagent.server.console import differences, evidence_of
 
 ORDER = {"id": "c1", "tool": "look", "args": {"order": "W1"}, "output": {"order": "W1", "total": 120}}
 OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order": "W2", "total": 90}'}
