@@ -1,8 +1,9 @@
 """The console: pages about a server for its approvers, auditors and admins, in a browser.
 
-Here is what a page is, what its handler gets and returns, how it is rendered, and the evidence for a reviewer; `pages` has all pages, and
-`application` serves them. The templates show strings that agents, tools and policies chose. The template engine escapes
-each of them, and characters that control the text around them, or are invisible, become a replacement mark.
+Here is what a page is, what its handler gets and returns, how it is rendered, and the evidence for a reviewer; `pages`
+has all pages, and `application` serves them. The templates show strings that agents, tools and policies chose. The
+template engine escapes each of them, and characters that control the text around them, or are invisible, become a
+replacement mark.
 """
 
 from __future__ import annotations
