@@ -14,6 +14,7 @@ import contextlib
 import datetime as dt
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, groupby, islice, repeat
@@ -206,8 +207,19 @@ def _identified(line: bytes, path: str, offset: int) -> tuple[str | None, str | 
         return None, None, f"{path}: the line at byte {offset:,}: the id of its trace is not valid Unicode"
     except (ValueError, RecursionError, InputError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        return None, None, f"{path}: the line at byte {offset:,}: {reason}"
+        return _first_id(line), None, f"{path}: the line at byte {offset:,}: {reason}"
     return trace, text, None
+
+
+_FIRST_ID = re.compile(rb'\s*\{\s*"trace"\s*:\s*("(?:[^"\\]|\\.)*+"|[0-9]++)\s*,')
+
+
+def _first_id(line: bytes) -> str | None:
+    """The id of the trace with which a broken line begins; None if it begins otherwise."""
+    match = _FIRST_ID.match(line)
+    with contextlib.suppress(ValueError):  # of JSON, and of an id that is not valid Unicode
+        return None if match is None else str(json.loads(match[1])).encode().decode()
+    return None
 
 
 def _text(line: bytes) -> str:
