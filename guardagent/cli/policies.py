@@ -422,6 +422,9 @@ def compare(
         nonlocal different
         different += bool(difference(result))
         run.show_comparison(result)
+        if result.unchecked and not difference(result) and not as_json:
+            row = json.loads(result.row)
+            note(f"{cases}:{result.line}: {row['id']} matches, but could not be fully checked: {row['errors'][0]}")
 
     metrics = run.judge(report)
     note(f"{metrics.judged - different:,} of {metrics.judged:,} cases match their expectation")

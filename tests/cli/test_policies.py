@@ -328,6 +328,12 @@ def test_a_policy_alone_is_tested_with_the_cases_beside_it(cli: Cli, policies: P
     assert (ran.status, "1 of 1 cases match" in ran.err) == (0, True), ran.err
 
 
+def test_a_match_that_rests_on_what_is_unknown_is_named(judge: Cli) -> None:
+    """As with an argument that is misspelt."""
+    ran = judge({**UNKNOWN, "label": 1}, {**ALLOWED, "label": 0}, command="test")
+    assert (ran.status, ran.err.count(" matches, but could not be fully checked: ")) == (0, 1), ran.err
+
+
 BAD = {"id": 1, "events": [{"tool": 5}]}
 
 
