@@ -160,21 +160,26 @@ def test_the_host_alone_is_known_to_have_let_a_call_run(tmp_path: Path) -> None:
     """No person is recorded as the approver where a program of the host may have answered."""
     daemon = Daemon(tmp_path, "claude-code")
     assert daemon.before({"command": "make $X"}, "1") == "ask"
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    assert asks.pending() == [], "the host asks, so watch does not"
     daemon.after({"command": "make $X"}, "1")
     assert [entry["approver"] for entry in daemon.entries("approval")] == ["unknown: the host let it run"]
 
 
 def test_calls_are_left_to_watch(tmp_path: Path) -> None:
-    """Then the host's answer counts for nothing, and a person's does once."""
+    """Then the host's answer counts for nothing, and a person's does once; what has run is not asked about any more."""
     daemon = Daemon(tmp_path, "claude-code", ask="watch")
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
     assert daemon.before({"command": "make $X"}, "1") == "deny"
+    asks.answer(asks.pending()[0].name, approves=True)
     daemon.after({"command": "make $X"}, "1")
     assert (len(daemon.entries("unchecked")), daemon.entries("approval")) == (1, [])
-    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    assert daemon.before({"command": "make $X"}, "2") == "deny", "the answer was for the call that has run"
     asks.answer(asks.pending()[0].name, approves=True)
-    assert daemon.before({"command": "make $X"}, "2") == "allow"
+    daemon.sent("stop", {})
+    assert daemon.before({"command": "make $X"}, "3") == "allow", "in the next turn, too"
     assert [entry["approver"] for entry in daemon.entries("approval")] == ["guardagent watch"]
-    assert daemon.before({"command": "ls"}, "3") == "allow"
+    assert daemon.before({"command": "ls"}, "4") == "allow"
 
 
 def test_a_denied_call_that_ran_is_shown_with_its_objections(
@@ -239,8 +244,8 @@ def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_requests_for_a_person_are_deleted_too(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, "claude-code")
-    assert daemon.before({"command": "make $X"}, "1") == "ask"
+    daemon = Daemon(tmp_path, "claude-code", ask="watch")
+    assert daemon.before({"command": "make $X"}, "1") == "deny"
     delete_old_sessions(daemon.folder, lambda: time.time() + 31 * DAY)
     assert PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}")).pending() == []
 
