@@ -137,7 +137,8 @@ def status(*, as_json: Json = False) -> None:
         warnings = [list(installed_hook.warnings) for installed_hook in installed_hooks]
         all_rows = zip(rows, problems, warnings, strict=True)
         hooks = [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]
-        print_json({"guarded": bool(here), "hooks": hooks})
+        is_guarded = bool(here) and not any(hook.problems for hook in here)
+        print_json({"guarded": is_guarded, "hooks": hooks})
     else:
         print_line(f"this folder: {'has hooks' if here else f'not guarded; next: {next_step(Path.cwd())}'}")
     for installed_hook in [] if as_json else installed_hooks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -281,6 +282,14 @@ def test_a_person_can_approve_what_would_change_the_guard(tmp_path: Path) -> Non
     assert asks.pending() == [], "a rejected call is not asked about again"
     assert daemon.before(change, "6") == "allow"
     assert daemon.before(change, "7") == "deny"
+
+
+def test_the_environment_of_the_hook_is_not_cleared(tmp_path: Path) -> None:
+    """Even if the package is elsewhere, as one that is installed for its development."""
+    daemon = Daemon(tmp_path, "claude-code", "version: 1\nunlisted: allow\ninclude: [guardagent:runaway]\n")
+    environment = Path(sys.executable).parents[1]
+    assert daemon.before({"command": f"python3 -m venv --clear {environment}"}, "1") == "deny"
+    assert daemon.before({"command": f"{environment}/bin/pytest -q"}, "2") == "allow"
 
 
 def test_that_approval_covers_only_the_reasons_of_rules_that_were_shown(tmp_path: Path) -> None:
