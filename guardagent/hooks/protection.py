@@ -345,9 +345,7 @@ def _changes_package(command: ShellCommand) -> bool:
 
 def _clears_environment(command: ShellCommand) -> bool:
     """Whether a command empties a virtual environment: `python -m venv --clear .venv`, `uv venv --clear`."""
-    programs = {command.name, *_modules(command)} | (
-        {"venv"} & {*plain_words(command)} if command.name == "uv" else set()
-    )
+    programs = {command.name, *_modules(command), *(plain_words(command) if command.name == "uv" else ())}
     return not programs.isdisjoint(("venv", "virtualenv")) and any(map(_CLEARING.fullmatch, options(command)))
 
 
