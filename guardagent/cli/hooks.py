@@ -115,10 +115,12 @@ def install(
 
 
 def status(*, as_json: Json = False) -> None:
-    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is, or without hooks."""
-    from guardagent.hooks.installation import host_named, installed
+    """Show the installed hooks, and what is wrong with them. Exits with 1 if something is, or without hooks here."""
+    from guardagent.hooks.installation import hooks_of, host_named, installed, next_step
 
     installed_hooks = installed()
+    here = hooks_of(Path.cwd(), installed_hooks)
+    installed_hooks.sort(key=lambda hook: hook not in here)
     if as_json:
         rows = [
             {
@@ -134,9 +136,11 @@ def status(*, as_json: Json = False) -> None:
         problems = [list(installed_hook.problems) for installed_hook in installed_hooks]
         warnings = [list(installed_hook.warnings) for installed_hook in installed_hooks]
         all_rows = zip(rows, problems, warnings, strict=True)
-        print_json({"hooks": [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]})
-    elif not installed_hooks:
-        print_line("No hooks are installed, so nothing guards a coding agent. Next: guardagent init")
+        hooks = [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]
+        is_guarded = bool(here) and not any(hook.problems for hook in here)
+        print_json({"guarded": is_guarded, "hooks": hooks})
+    else:
+        print_line(f"this folder: {'has hooks' if here else f'not guarded; next: {next_step(Path.cwd())}'}")
     for installed_hook in [] if as_json else installed_hooks:
         host = host_named(installed_hook.lock.host)
         lock = installed_hook.lock
@@ -147,7 +151,7 @@ def status(*, as_json: Json = False) -> None:
         notes = [f"note: {caveat}" for caveat in host.caveats]
         for line in [*(installed_hook.problems or notes), *(f"warning: {line}" for line in installed_hook.warnings)]:
             print_line(f"  {line}")
-    raise typer.Exit(1 if not installed_hooks or any(hook.problems for hook in installed_hooks) else 0)
+    raise typer.Exit(1 if not here or any(hook.problems for hook in installed_hooks) else 0)
 
 
 def enforce(hosts: SomeHosts = None, *, project: Project = True, as_json: Json = False) -> None:

@@ -67,16 +67,21 @@ def doctor(*, as_json: Json = False) -> None:
 
     Says how to add missing ones, and exits with 1 if one is missing.
     """
-    from guardagent.hooks.installation import installed
+    from guardagent.hooks.installation import hooks_of, installed, next_step
     from guardagent.sandbox.doctor import examine, to_dict
 
     findings, hooks = examine(), installed()
-    missing = any(finding.problem for finding in findings) or any(hook.problems for hook in hooks)
+    here = Path.cwd()
+    unguarded = f"not guarded; next: {next_step(here)}" if hooks and not hooks_of(here, hooks) else ""
+    missing = unguarded or any(finding.problem for finding in findings) or any(hook.problems for hook in hooks)
     if as_json:
         problems = {hook.lock.settings: list(hook.problems) for hook in hooks}
+        problems |= {str(here): [unguarded]} if unguarded else {}
         print_json({**to_dict(findings), **({"hooks": problems} if hooks else {})})
     else:
         show_findings(findings, screen())
+        if unguarded:
+            print_line(f"missing  hook    this folder: {unguarded}")
         for installed_hook in hooks:
             works = "broken" if installed_hook.problems else "works  "
             print_line(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,7 @@ class HookJudge:
 
     def __init__(self, lock: HookLock, host: HookHost, folder: Path, workspace: str = "") -> None:
         self._lock, self._host = lock, host
+        self._host_decides = host.asks and lock.ask == "host"
         self._policies = lock.load(workspace)
         self._is_trial, enforced = lock.mode == "trial", lock.read()
         self._denies_unlisted = self._is_trial and enforced.unlisted == "deny"
@@ -73,7 +75,8 @@ class HookJudge:
         ]
         self._stamps: list[tuple[int, ...] | None] = []
         files = host.agent_files(Path(workspace) if workspace else None)
-        guarded = [str(folder), lock.settings, str(Path(__file__).parents[1]), *map(str, files)]
+        environment = Path(sys.executable).parents[1] / "pyvenv.cfg"
+        guarded = [str(folder), lock.settings, str(Path(__file__).parents[1]), str(environment), *map(str, files)]
         self._protection = Protection(guarded, sources=[lock.source])
         self.asks = PendingAsks(open_state(f"sqlite:{folder / 'asks.db'}"))
         self._ledger = SqliteLedger(folder / "ledger.db")
@@ -195,10 +198,11 @@ class HookJudge:
             return self._answer_of(
                 self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
             )
-        self.asks.request(self._lock.host, event.session, call.tool, call.args, _objections(verdict))
         question = HookAnswer(HookDecision.ASK, _feedback(verdict) or "A person has to decide on this call.")
-        is_left = self._lock.ask == "watch" and self._host.asks
-        return question.left_to_watch("The operator has people asked elsewhere.") if is_left else question
+        if self._host_decides:  # an answer in `watch` would come too late for this call, and let a later one run
+            return question
+        self.asks.request(self._lock.host, event.session, call.tool, call.args, _objections(verdict))
+        return question.left_to_watch("The operator has people asked elsewhere.") if self._host.asks else question
 
     # --- after it has run
 
@@ -221,10 +225,8 @@ class HookJudge:
     def _ran_without_verdict(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
         """Records a call that ran although no verdict allowed it: the host let it run, or nobody decided."""
         call = self._call(event, args)
-        request = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
-        is_rejected = request is not None and request.status == "rejected"
-        host_decides = self._host.asks and self._lock.ask == "host" and self._guard.has_request(call)
-        if host_decides and not is_rejected:
+        self.asks.close(self._lock.host, event.session, call.tool, call.args)
+        if self._host_decides and self._guard.has_request(call):
             verdict = self._guard.resolve(call, Approval("approve", of=call.digest, by=BY_HOST))
             if verdict.label == 0:
                 self._guard.claimed_calls.record(self._conversation(event), call.id, outcome)

@@ -91,6 +91,10 @@ class PendingAsks:
             return False
         return self._state.replace(_ASK, _ASK_TENANT, name, version, _content(replace(ask, status="used")))
 
+    def close(self, host: str, session: str, tool: str, args: Mapping[str, Any]) -> None:
+        """Ends the request for a call that has run without its answer, so that no later call runs on that."""
+        self._state.delete(_ASK, _ASK_TENANT, _name(host, session, tool, args))
+
     def answer(self, name: str, *, approves: bool) -> None:
         """Records the answer of a person.
 

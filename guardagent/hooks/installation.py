@@ -225,6 +225,17 @@ def installed() -> list[InstalledHook]:
     ]
 
 
+def hooks_of(project: Path, hooks: list[InstalledHook]) -> list[InstalledHook]:
+    """Returns the hooks that guard agents in a folder: its own, and those for all projects."""
+    return [hook for hook in hooks if hook.lock.project in ("", str(project.resolve()))]
+
+
+def next_step(project: Path) -> str:
+    """Returns the command with which a folder without hooks comes to have some."""
+    hosts = " ".join(find_hosts(project, Path.home())) or "NAME"
+    return f"guardagent hook install --trial {hosts}" if (project / FILE).exists() else "guardagent init"
+
+
 def _change(lock: HookLock) -> str:
     stays = "its copy stays in force"
     if not Path(lock.source).exists():
@@ -374,7 +385,7 @@ def set_up(project: Path, home: Path) -> ProjectSetup:
     """
     path = project / FILE
     if path.exists():
-        raise InputError(f"{path}: is there already, and stays as it is; remove it to begin anew")
+        raise InputError(f"{path}: is there already, and stays as it is; next: {next_step(project)}")
     hosts, frameworks = find_hosts(project, home), find_frameworks(project)
     if not hosts and not frameworks:
         raise InputError(

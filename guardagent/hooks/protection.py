@@ -51,7 +51,13 @@ _WHOLE_FOLDERS = frozenset(("rm", "rmdir", "shred", "chmod", "chown", "chattr", 
 _GIT_OUTPUT = re.compile(r"--o[a-z]*=|-o(?=.)")  # git takes shortened names of options
 _GIT_VALUES = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
 _DELETES = re.compile(r"--del(?:ete)?")
-_PACKAGE_MANAGERS = frozenset("pip pip3 pipx uv poetry pdm conda mamba".split())
+_PACKAGE_MANAGERS = re.compile(r"pip[\d.]*|pipx|uv|poetry|pdm|conda|mamba|micromamba")
+_PACKAGE_ACTIONS = frozenset(
+    "install reinstall add inject upgrade update sync lock create uninstall uninject remove rm".split()
+)
+# The package as managers name it: with extras or a version, as an option's value, a folder, an archive or an address.
+_PACKAGE = re.compile(r"(?:^|[/=])guardagent(?:$|[\[\s=<>~!@;]|-\d|\.git\b|/$)", re.IGNORECASE)
+_CLEARING = re.compile(r"-c|--cl(?:e|ea|ear)?")
 _LONGEST_PATH = 4096
 _MAX_MATCHES, _MAX_COMMANDS = 1000, 2000
 _REASON = "This would change what guards this agent: {}."
@@ -136,7 +142,7 @@ class Protection:
             return None
         if _runs_own(command):
             return "its hooks"
-        if _removes_package(command):
+        if _changes_package(command):
             return "its package"
         if target := self._of_code(command, folder):
             return target
@@ -152,8 +158,10 @@ class Protection:
             return of_source
         if command.name == "find" and (danger := self._of_find(command, folder)):
             return danger
-        holders = command.name in _WHOLE_FOLDERS and not _adds_rights(command)
-        values = (value for word in command.words[1:] for value in word)
+        clears = _clears_environment(command)
+        holders = clears or (command.name in _WHOLE_FOLDERS and not _adds_rights(command))
+        values = [value for word in command.words[1:] for value in word]
+        values += [".venv"] if clears and command.name == "uv" else []  # the folder that it takes without a name
         return next((named for value in values if (named := self._named(value, folder, holders=holders))), None)
 
     def _source(self, value: str, folder: str) -> str | None:
@@ -327,17 +335,22 @@ def _adds_rights(command: ShellCommand) -> bool:
     )
 
 
-def _removes_package(command: ShellCommand) -> bool:
-    """Whether a package manager removes this package, or replaces it by a version that is named."""
-    words = [word[0] if word else "" for word in command.words]
-    if command.name not in _PACKAGE_MANAGERS and words[1:3] != ["-m", "pip"]:
+def _changes_package(command: ShellCommand) -> bool:
+    """Whether a package manager installs, upgrades or removes this package."""
+    if not any(map(_PACKAGE_MANAGERS.fullmatch, [command.name or "", *_modules(command)])):
         return False
-    is_removed = bool({"uninstall", "remove", "rm"} & set(words)) and "guardagent" in (
-        re.split(r"[\[=]", word)[0].lower() for word in words[1:]
-    )
-    return is_removed or any(
-        re.match(r"guardagent(?:\[[\w,-]*\])?\s*(?:[=<!~]=|<|@)", word, re.IGNORECASE) for word in words
-    )
+    values = {value for word in command.words[1:] for value in word}
+    return not values.isdisjoint(_PACKAGE_ACTIONS) and any(map(_PACKAGE.search, values))
+
+
+def _clears_environment(command: ShellCommand) -> bool:
+    """Whether a command empties a virtual environment: `python -m venv --clear .venv`, `uv venv --clear`."""
+    programs = {command.name, *_modules(command), *(plain_words(command) if command.name == "uv" else ())}
+    return not programs.isdisjoint(("venv", "virtualenv")) and any(map(_CLEARING.fullmatch, options(command)))
+
+
+def _modules(command: ShellCommand) -> list[str]:
+    return [module for option, module in pairwise(plain_words(command)) if option == "-m"]
 
 
 def _expanded(path: str) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -160,21 +161,26 @@ def test_the_host_alone_is_known_to_have_let_a_call_run(tmp_path: Path) -> None:
     """No person is recorded as the approver where a program of the host may have answered."""
     daemon = Daemon(tmp_path, "claude-code")
     assert daemon.before({"command": "make $X"}, "1") == "ask"
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    assert asks.pending() == [], "the host asks, so watch does not"
     daemon.after({"command": "make $X"}, "1")
     assert [entry["approver"] for entry in daemon.entries("approval")] == ["unknown: the host let it run"]
 
 
 def test_calls_are_left_to_watch(tmp_path: Path) -> None:
-    """Then the host's answer counts for nothing, and a person's does once."""
+    """Then the host's answer counts for nothing, and a person's does once; what has run is not asked about any more."""
     daemon = Daemon(tmp_path, "claude-code", ask="watch")
+    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
     assert daemon.before({"command": "make $X"}, "1") == "deny"
+    asks.answer(asks.pending()[0].name, approves=True)
     daemon.after({"command": "make $X"}, "1")
     assert (len(daemon.entries("unchecked")), daemon.entries("approval")) == (1, [])
-    asks = PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}"))
+    assert daemon.before({"command": "make $X"}, "2") == "deny", "the answer was for the call that has run"
     asks.answer(asks.pending()[0].name, approves=True)
-    assert daemon.before({"command": "make $X"}, "2") == "allow"
+    daemon.sent("stop", {})
+    assert daemon.before({"command": "make $X"}, "3") == "allow", "in the next turn, too"
     assert [entry["approver"] for entry in daemon.entries("approval")] == ["guardagent watch"]
-    assert daemon.before({"command": "ls"}, "3") == "allow"
+    assert daemon.before({"command": "ls"}, "4") == "allow"
 
 
 def test_a_denied_call_that_ran_is_shown_with_its_objections(
@@ -239,8 +245,8 @@ def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_requests_for_a_person_are_deleted_too(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, "claude-code")
-    assert daemon.before({"command": "make $X"}, "1") == "ask"
+    daemon = Daemon(tmp_path, "claude-code", ask="watch")
+    assert daemon.before({"command": "make $X"}, "1") == "deny"
     delete_old_sessions(daemon.folder, lambda: time.time() + 31 * DAY)
     assert PendingAsks(open_state(f"sqlite:{daemon.folder / 'asks.db'}")).pending() == []
 
@@ -276,6 +282,14 @@ def test_a_person_can_approve_what_would_change_the_guard(tmp_path: Path) -> Non
     assert asks.pending() == [], "a rejected call is not asked about again"
     assert daemon.before(change, "6") == "allow"
     assert daemon.before(change, "7") == "deny"
+
+
+def test_the_environment_of_the_hook_is_not_cleared(tmp_path: Path) -> None:
+    """Even if the package is elsewhere, as one that is installed for its development."""
+    daemon = Daemon(tmp_path, "claude-code", "version: 1\nunlisted: allow\ninclude: [guardagent:runaway]\n")
+    environment = Path(sys.executable).parents[1]
+    assert daemon.before({"command": f"python3 -m venv --clear {environment}"}, "1") == "deny"
+    assert daemon.before({"command": f"{environment}/bin/pytest -q"}, "2") == "allow"
 
 
 def test_that_approval_covers_only_the_reasons_of_rules_that_were_shown(tmp_path: Path) -> None:

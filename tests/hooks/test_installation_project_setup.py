@@ -13,7 +13,16 @@ pytest.importorskip("tree_sitter_bash")
 from guardagent import load_policies
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.hooks.hook_state import PendingAsks, state_folder
-from guardagent.hooks.installation import find_hosts, host_named, install, locks_of, policy_text, set_up
+from guardagent.hooks.installation import (
+    find_hosts,
+    hooks_of,
+    host_named,
+    install,
+    installed,
+    locks_of,
+    policy_text,
+    set_up,
+)
 from guardagent.server.state import open_state
 from tests.conftest import Cli
 
@@ -97,11 +106,13 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     assert (lock.source, lock.mode) == (str(project / "guardagent.yaml"), "enforce")
     with pytest.raises(InputError, match="no hooks are installed for all your projects"):
         locks_of((), None)
+    hooks = installed()
+    assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
 
 
 def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:
     (project / "guardagent.yaml").write_text("mine")
-    with pytest.raises(InputError, match="stays as it is"):
+    with pytest.raises(InputError, match="stays as it is; next: guardagent hook install --trial claude-code"):
         set_up(project, tmp_path)
     assert (project / "guardagent.yaml").read_text() == "mine"
 

@@ -56,6 +56,15 @@ CHANGES = [
     "git -C H/.state init",
     "pip uninstall -y guardagent",
     "uv pip install 'guardagent[hooks]==0.1'",
+    "pip install guardagent",
+    "pip3.12 install -U guardagent",
+    "python -m pip install --force-reinstall 'guardagent[all]'",
+    "uv add guardagent",
+    "uv sync --reinstall-package=guardagent",
+    "pip install dist/guardagent-9.0-py3-none-any.whl",
+    "python -m venv --clear H/.state",
+    "virtualenv --clear H/",
+    "cd H/.state/.. && uv venv -c --python 3.12 .",
 ]
 READS = [
     "cat H/.claude/settings.json",
@@ -69,7 +78,12 @@ READS = [
     "guardagent lint H/work/p.yaml",
     "python3 -c 'print(1)'",
     "find . -name '*.pyc' -delete",
-    "pip install guardagent",
+    "pip show guardagent",
+    "uv run guardagent lint H/work/p.yaml",
+    "pip install guardagents -r guardagent/requirements.txt",
+    "python -m venv --clear H/work/.venv",
+    "python -m venv H/",
+    "tar -cf x.tar H/work/venv",
     "git commit -m 'Uninstall guardagent'",
 ]
 
