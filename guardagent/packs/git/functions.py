@@ -248,7 +248,7 @@ def _of_subcommand(name: str, words: list[str], limits: GitLimits) -> Iterator[s
     ):
         yield "checks"
     operands = [word for word in words if not word.startswith("-")]
-    if name in ("add", "stage") and any(map(is_secret, operands)):
+    if name == "add" and any(map(is_secret, operands)):
         yield "secrets"
     yield from (kind for check in _CHECKS for kind in check(name, words, options, operands, limits))
 
