@@ -25,6 +25,11 @@ _READING = frozenset(
     "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp md5sum sha256sum jq tree du find fd bat nl "
     "cut sort uniq realpath readlink basename dirname test [ [[ echo printf pwd cd true which type".split()
 )
+# Programs that check files, without options that change or write some.
+_CHECKS = re.compile(
+    r"(?!.* (?:-[a-zA-Z]*[oiw]|--(?:\S*(?:fix|write|output|file)|add-noqa|init|config|suppress|generate)))(?:"
+    r"(?:flake8|pylint|pyright|eslint|shellcheck|yamllint|ruff check|(?:ruff format|prettier|black|isort) .*--check) )"
+)
 _READING_TOOLS = re.compile(
     r"(?:Read|Grep|Glob|LS|NotebookRead|Task|Agent|TodoWrite|WebFetch|WebSearch|AskUserQuestion|(?:.*__)?(?:read|list|search|grep|glob|get|find|view)_?\w*)"
 )
@@ -292,7 +297,9 @@ def _real(paths: Iterable[str]) -> tuple[str, ...]:
 def _only_reads(command: ShellCommand) -> bool:
     """Whether a command changes nothing. What `find -exec` runs is a command of its own."""
     writing = _FIND_WRITES if command.name == "find" else _WRITING_OPTIONS
-    return command.name in _READING and not {option.partition("=")[0] for option in options(command)} & writing
+    keeps = not {option.partition("=")[0] for option in options(command)} & writing
+    text = " ".join((command.name or "", *plain_words(command)))
+    return bool((command.name in _READING and keeps) or _CHECKS.match(text))
 
 
 def _runs_own(command: ShellCommand) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from guardagent.packs import gravest, named_values, plain_name, strings
 from guardagent.packs.shell.commands import SHELLS, inner_commands, inner_scripts
 from guardagent.packs.shell.findings import shell_kinds
+from guardagent.packs.shell.paths import is_secret
 from guardagent.packs.shell.script import MAX_VALUES, ShellCommand, Word, read_script, require_parser
 
 require_parser()
@@ -247,6 +248,8 @@ def _of_subcommand(name: str, words: list[str], limits: GitLimits) -> Iterator[s
     ):
         yield "checks"
     operands = [word for word in words if not word.startswith("-")]
+    if name == "add" and any(map(is_secret, operands)):
+        yield "secrets"
     yield from (kind for check in _CHECKS for kind in check(name, words, options, operands, limits))
 
 

@@ -56,7 +56,7 @@ _LISTENS = re.compile(
     r"|--(?:host|bind|listen|addr(?:ess)?|ip)[= ]\*(?: |$)"
     r"|(?:^| )--(?:host(?: -|$)|bind_ip_all)|-m http\.server(?!.*(?:127\.|localhost))"
 )
-_MENTIONS = frozenset("grep egrep fgrep rg ag ack sed awk jq echo printf git gh find test [ [[".split())
+_MENTIONS = frozenset("grep egrep fgrep rg ag ack sed awk jq echo printf git gh find pgrep pkill test [ [[".split())
 
 
 def network_use(arguments: dict[str, Any], hosts: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from guardagent.packs.shell.code_readers import CODE_READERS, has_danger, sed_fi
 from guardagent.packs.shell.commands import (
     SHELLS,
     copies_example,
+    inner_commands,
     operands,
     options,
     plain_words,
@@ -78,6 +79,8 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
     for path in paths_of(_emptied(command), command, workspace):
         if path is not None and zone(path) == "inside" and not _MAY_BE_EMPTY.search(path):
             yield "delete"
+    if _takes_unnamed(command) and any(map(_edits_in_place, inner_commands(command))):
+        yield "folders"
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
     if command.name == "tar" and any(
@@ -86,6 +89,20 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield "outside"
     if command.name == "git" and _changes_settings(plain_words(command)):
         yield "outside"
+
+
+_IN_PLACE = re.compile("-[a-z0-9E]*i|--in-place")
+# A command, or what its input is from, that names files or searches for what is in them.
+_NAMED = re.compile(r"^(?:echo|printf) |^parallel .* ::: |(?:^| )(?:\w*grep|rg|ag) (?:\S+ )*-(?:\w*[lq]|-files-w)")
+
+
+def _edits_in_place(command: ShellCommand) -> bool:
+    return command.name in ("sed", "perl", "ruby") and any(map(_IN_PLACE.match, options(command)))
+
+
+def _takes_unnamed(command: ShellCommand) -> bool:
+    texts = (" ".join((source.name or "", *plain_words(source))) for source in (*command.sources, command))
+    return command.name in ("find", "fd", "fdfind", "xargs", "parallel") and not any(map(_NAMED.search, texts))
 
 
 def changed_words(command: ShellCommand) -> Iterator[Word]:
@@ -168,13 +185,9 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
         return words
     if name in _LAST:
         return value_after(command, "-t", "--target-directory") or words[-1:]
-    if name in _AFTER_MODE or name in ("perl", "ruby"):
-        in_place = name in _AFTER_MODE or any(re.match(r"-[a-z0-9]*i", option) for option in options(command))
-        return words[1:] if in_place else ()
-    if name == "sed":
-        scripts = value_after(command, "-e", "-f", "--expression", "--file")
-        in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", option) for option in options(command))
-        return () if not in_place else tuple(word for word in words if word not in scripts) if scripts else words[1:]
+    if name in _AFTER_MODE or _edits_in_place(command):
+        scripts = value_after(command, "-e", "-f", "--expression", "--file") if name == "sed" else ()
+        return tuple(word for word in words if word not in scripts) if scripts else words[1:]
     if name == "dd":
         return tuple((value[3:],) for word in words for value in word if value.startswith("of="))
     if name in ("docker", "podman") and ("cp",) in words[:2]:
@@ -230,8 +243,13 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
     for path in paths_of((*emptied, *_deleted(command)), command, workspace):
         yield from deleted(path)
-        if _is_recursive(command) or (path or "").endswith("/*"):
+        if path and _SOURCES.fullmatch(posixpath.basename(path)):
+            yield from _of_folder(posixpath.dirname(path) or ".")
+        elif _is_recursive(command) or (path or "").endswith("/*"):
             yield from _of_folder(path)
+    into = value_after(command, "-t", "--target-directory") or operands(command)[-1:] if name == "mv" else ()
+    if any(path and zone(path) != "inside" for path in paths_of(into, command, workspace)):
+        yield from (kind for path in paths_of(operands(command), command, workspace) for kind in _of_folder(path))
     if name in ("shred", "srm") or (name == "rm" and "--no-preserve-root" in words):
         yield "delete"
     is_piped = name == "xargs" or (name == "parallel" and ":::" not in words)
@@ -241,9 +259,8 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
         yield from _of_find(command, workspace)
     if name == "mv" and ("/dev/null" in words or any(re.search(r"(?:^|/)\.git/?$", word) for word in words[:-1])):
         yield "delete"
-    if name == "git" and "clean" in words and any("f" in option and "n" not in option for option in options(command)):
-        yield "delete"
-    if name in ("docker", "podman") and words[1:2] == ["prune"]:
+    forced = any("f" in option and "n" not in option for option in options(command))
+    if (name == "git" and "clean" in words and forced) or (name in ("docker", "podman") and words[1:2] == ["prune"]):
         yield "delete"
 
 
@@ -357,6 +374,7 @@ _FOR_ALL = {
         ("pip", "pip3", "uv"),
         re.compile(
             r"^(?:pip )?(?:un)?install\b.* --(?:user|break-system-packages|system)\b|^tool (?:install|upgrade)\b"
+            r"|^(?:pip )?uninstall(?:(?: \S+)* (?:-r|--requirement)|(?: -y| --yes)+$)"
         ),
     ),
     "pipx": re.compile("^(?:install|inject|upgrade)"),

@@ -137,8 +137,8 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         if words:
             assigned = (word[0] for word in command.words[1:] if word and _ASSIGNMENT.match(word[0]))
             variables = tuple(text.partition("=")[0] for text in assigned)
-            if name in ("xargs", "parallel") and (inputs := printed_words(command)):
-                words = _with_inputs(command, words, inputs)
+            if name in ("xargs", "parallel"):
+                words = _with_inputs(command, words, printed_words(command))
             yield replace(command, words=_without_version(words), variables=(*command.variables, *variables))
     elif name == "find":
         yield from _of_find(command)
@@ -176,8 +176,10 @@ def _with_inputs(command: ShellCommand, words: tuple[Word, ...], inputs: tuple[W
     """The words of the command that `xargs` or `parallel` runs; with `-I{}`, in place of `{}`."""
     before = [word[0] for word in command.words[1 : len(command.words) - len(words)] if word]
     at = next((n for n, option in enumerate(before) if option.startswith("-I")), None)
+    if command.name == "parallel" and (":::",) in words[:-1]:
+        words, inputs = words[: words.index((":::",))], words[words.index((":::",)) + 1 :]
     is_parallel = command.name == "parallel" and any("{}" in value for word in words for value in word)
-    if at is None and not is_parallel:
+    if not inputs or (at is None and not is_parallel):
         return (*words, *inputs)
     sign = "{}" if at is None else before[at][2:] or "".join(before[at + 1 : at + 2]) or "{}"
     values = [value for word in inputs for value in word]

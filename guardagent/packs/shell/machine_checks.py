@@ -95,8 +95,6 @@ _LEAVES_CONTAINER = re.compile(
     r"--(?:pid|ipc|userns|net|network)[= ]host|--cap-add|docker\.sock|(?:-v|--volume)[= ]?/:|"
     r"(?:-v|--volume|--mount)[= ]?(?:\S*source=)?(?:/(?:etc|root|var|home)?|~|/(?:home|Users)/[\w.-]+)[,:]"
 )
-
-
 _LISTS_PROCESSES = ("ps", "pgrep", "pidof", "ss", "netstat", "top", "pstree")
 _PORT = re.compile(r"-?\w*i?(?:tcp)?:\d+|\d+/(?:tcp|udp)")
 # The ports of the machine's services, and of databases.
@@ -148,9 +146,7 @@ def check_rights(command: ShellCommand, _: str) -> Iterator[str]:
         return
     if name in _OTHER_USERS:
         yield "privilege"
-    ends_server = (
-        name == "pkill" and len(words) == 2 and words[0] == "-f" and bool(_DEVELOPMENT_SERVER.fullmatch(words[1]))
-    )
+    ends_server = name == "pkill" and words[:1] == ["-f"] and _DEVELOPMENT_SERVER.fullmatch(" ".join(words[1:]))
     if name in _CONTROL and not _only_reads(name, words) and not ends_server:
         yield "control"
     is_changed = name in _ADMINISTRATION and _ADMINISTRATION[name].search(" ".join(words))
@@ -190,8 +186,6 @@ _FILES = {
     "wget": re.compile(r"--(?:post|body)-file"),
 }
 _REMOTE = re.compile(r"[\w.-]+@?[\w.-]*:")
-
-
 _UPLOADS = {
     "aws": re.compile(r"s3 (?:cp|mv|sync) (?!s3:)|s3api put-object"),
     "gsutil": re.compile(r"(?:-m )?(?:cp|mv|rsync) (?!gs:)"),
@@ -218,6 +212,9 @@ _UPLOADS = {
     "semantic-release": re.compile(r""),
     **dict.fromkeys(("skopeo", "crane", "oras"), re.compile(r"^(?:copy|cp|sync|push|delete|tag)\b")),
     "gh": re.compile(r"gist create|release upload|secret set"),
+    # Programs that run commands on other machines.
+    **dict.fromkeys("ansible salt pssh parallel-ssh pdsh clush".split(), re.compile(r"^(?!-|[^-]*(?:-m |t\.)ping$)\S")),
+    **dict.fromkeys(("fab", "cap"), re.compile(r"(?:^| )(?:-H|--hosts|deploy)")),
     **dict.fromkeys(
         "croc wormhole wormhole-william wormhole-rs ffsend dropbox gdrive ipfs onedrive surge onionshare".split(),
         re.compile(r"^(?!(?:receive|recv|download|get|ls|list|status|version|help|cat|pull|--?\w+$))(?:\S+ )*\S"),
@@ -369,6 +366,7 @@ _READS: dict[str, re.Pattern[str]] = {
         r"|diff|plugin list|completion|help|push)\b"
     ),
     **dict.fromkeys(("gh", "glab"), _FORGE),
+    "stripe": re.compile(rf"{_NAMED}|^(?:\S+ )?retrieve |^(?:listen|login|trigger|status|open|completion)\b"),
     "ansible-playbook": re.compile(r"(?:^| )(?:--(?:syntax-check|list-(?:hosts|tasks|tags)|version|check)|-C)(?: |$)"),
 }
 _CALLS = ("gh", "glab")

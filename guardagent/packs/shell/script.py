@@ -139,7 +139,8 @@ def _string(node: Any, variables: Mapping[str, Word]) -> Word:
             parts.append(_values(child, variables))
         else:
             parts.append((text_of(child),))
-    return _concatenated(parts)
+    is_text = node.parent.type == "concatenation" and _TEXT_OPTION.fullmatch(text_of(node.parent.children[0]))
+    return _concatenated(parts) or ((NUMBER,) if is_text else DYNAMIC)
 
 
 def _concatenated(parts: Iterable[Word]) -> Word:
@@ -191,6 +192,7 @@ def _part_of_path(node: Any, variables: Mapping[str, Word]) -> Word:
     return tuple(posixpath.basename(value.rstrip("/")).removesuffix(suffixes[0]) for value in words[0])
 
 
+_TEXT_OPTION = re.compile("--(?:author|committer|grep|since|until)=")  # whatever its value is, it is only compared
 _PARAMETER = re.compile(
     r"\$(?:(?P<name>\w+|[!?#$])|\{(?P<braced>\w+)(?:(?P<cut>%%?|##?)(?P<pattern>[\w./*,-]+)"
     r"|/(?P<all>/?)(?P<old>[\w.,-]+)/(?P<new>[\w./,-]*))?\})",
