@@ -353,8 +353,11 @@ _SIGNS = {  # the settings folder, the file of a project, and the program
 }
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
 _CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")
-_CONSTANTS = {
-    "runaway": {"failures": 20, "tool_calls": 1000, "total_calls": 2000, "polls": 50},
+_SETTINGS = {
+    "runaway": {
+        "constants": {"failures": 20, "tool_calls": 1000, "total_calls": 2000, "polls": 50},
+        "on_violation": "escalate",
+    },
 }
 
 
@@ -411,7 +414,7 @@ def policy_text(hosts: Collection[str]) -> str:
     """
     lines = []
     for name in _CODING if hosts else ("secrets", "runaway"):
-        keys = {"pack": f"guardagent:{name}", **({"constants": _CONSTANTS[name]} if name in _CONSTANTS else {})}
+        keys = {"pack": f"guardagent:{name}", **_SETTINGS.get(name, {})}
         written = json.dumps(keys if hosts else {**keys, "on_violation": "warn"}).replace('"', "")
         lines.append(f"  - {written if written.count(':') > 2 else keys['pack']}")
     trial = "" if hosts else "  # on trial: remove 'on_violation: warn' after some days"

@@ -110,6 +110,31 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
 
 
+def test_a_repeated_call_is_asked_about_until_something_changes(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    session = load_policies(set_up(project, tmp_path).policy).session()
+
+    def decisions(*calls: tuple[str, dict[str, str]]) -> list[str]:
+        verdicts = []
+        for tool, args in calls:
+            verdict = session.check(tool, args)
+            verdicts.append(str(verdict.decision))
+            if verdict.label == 0:
+                session.record("1 failed", failed=False)
+        return verdicts
+
+    tests, status = ("Bash", {"command": "pytest -q"}), ("Bash", {"command": "git status"})
+    edits = [
+        ("Edit", {"file_path": str(project / "app.py"), "old_string": f"{at}", "new_string": f"{at + 1}"})
+        for at in range(6)
+    ]
+    assert decisions(*(call for edit in edits for call in (edit, tests, status))) == ["allow"] * 18
+    assert decisions(tests, tests, tests, tests) == [*["allow"] * 3, "escalate"]
+    assert decisions(edits[0], tests, status, tests, status, tests) == [*["allow"] * 5, "escalate"]
+
+
 def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:
     (project / "guardagent.yaml").write_text("mine")
     with pytest.raises(InputError, match="stays as it is; next: guardagent hook install --trial claude-code"):
