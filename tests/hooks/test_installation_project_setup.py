@@ -110,7 +110,7 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
 
 
-def test_a_repeated_call_is_asked_about_until_something_changes(
+def test_a_repeated_call_needs_a_person_until_something_changes(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
