@@ -142,18 +142,17 @@ class HookJudge:
             return shown
         verdict = self._guard.before(call)
         if verdict.decision is Decision.ESCALATE:
-            if problem is not None and shown >= {
-                *_objections(verdict)
-            }:  # a person has approved it, and saw why rules ask
-                return self._answer_of(
-                    self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
-                )
+            if problem is not None and shown >= {*_objections(verdict)}:  # a person approved it, and saw why rules ask
+                return self._approved(call)
             return self._escalated(event, call, verdict)
         answer = self._answer_of(verdict)
         if self._denies_unlisted and not any(event.tool in rule.mentioned_tools for rule in self._policies.rules):
             note = f"{_ON_TRIAL} would be denied: no rule covers the tool {event.tool!r} ('unlisted: deny')"
             return replace(answer, note="\n".join(filter(None, [answer.note, note])))
         return answer
+
+    def _approved(self, call: HostCall) -> HookAnswer:
+        return self._answer_of(self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch")))
 
     def _answer_of(self, verdict: Verdict) -> HookAnswer:
         if verdict.label == 0:
@@ -195,9 +194,7 @@ class HookJudge:
         if answer is not None and answer.status == "rejected":
             return HookAnswer(HookDecision.DENY, _REJECTED)
         if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
-            return self._answer_of(
-                self._guard.resolve(call, Approval("approve", of=call.digest, by="guardagent watch"))
-            )
+            return self._approved(call)
         question = HookAnswer(HookDecision.ASK, _feedback(verdict) or "A person has to decide on this call.")
         if self._host_decides:  # an answer in `watch` would come too late for this call, and let a later one run
             return question

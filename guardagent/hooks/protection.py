@@ -357,7 +357,9 @@ def _clears_environment(command: ShellCommand) -> bool:
 
 
 def _modules(command: ShellCommand) -> list[str]:
-    return [module for option, module in pairwise(plain_words(command)) if option == "-m"]
+    words = plain_words(command)
+    joined = (word[2:] for word in words if word.startswith("-m"))  # `python -mpip`
+    return [*joined, *(module for option, module in pairwise(words) if option == "-m")]
 
 
 def _expanded(path: str) -> Sequence[str]:

@@ -55,6 +55,7 @@ CHANGES = [
     "vim H/policy.yaml",
     "git -C H/.state init",
     "pip uninstall -y guardagent",
+    "python -mpip uninstall -y guardagent",
     "uv pip install 'guardagent[hooks]==0.1'",
     "pip install guardagent",
     "pip3.12 install -U guardagent",

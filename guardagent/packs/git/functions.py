@@ -322,13 +322,14 @@ def _of_address(text: str, limits: GitLimits) -> Iterator[str]:
 def _discard(name: str, words: list[str], options: set[str], operands: list[str], _: GitLimits) -> Iterator[str]:
     first = operands[0] if operands else ""
     forced = any(option == "--force" or _has_flag(option, "f") for option in options)
+    resets = any(_has_flag(option, "B") or _has_flag(option, "C") for option in options)  # of a branch that is there
     if (
         (name == "reset" and {"--hard", "--merge", "--keep"} & options)
         or (name == "clean" and not any(option == "--dry-run" or _has_flag(option, "n", "e") for option in options))
         or (name == "checkout" and (forced or "--" in words or any(_is_path(operand) for operand in operands)))
         or (name == "restore" and not any(option in ("--staged", "-S") for option in options))
         or (name == "restore" and {"--worktree", "-W"} & options)
-        or (name in ("switch", "checkout") and (forced or {"--discard-changes", "-B", "-C"} & options))
+        or (name in ("switch", "checkout") and (forced or "--discard-changes" in options or resets))
         or (name == "branch" and (forced or any(_has_flag(o, "D") or _has_flag(o, "M") for o in options)))
         or (name == "tag" and (forced or "--delete" in options or any(_has_flag(o, "d", "mFu") for o in options)))
         or (name == "stash" and first in ("drop", "clear"))
