@@ -266,8 +266,8 @@ def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
 
 def _is_recursive(command: ShellCommand) -> bool:
     """Whether a program that deletes takes folders with what is in them."""
-    needs_person = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive", option) for option in options(command))
-    return needs_person or command.name not in ("rm", "rmdir", "unlink", "shred", "srm", "pytest", "py.test", *_MOVES)
+    has_option = any(re.fullmatch(r"-[a-zA-Z]*[rR][a-zA-Z]*|--recursive", option) for option in options(command))
+    return has_option or command.name not in ("rm", "rmdir", "unlink", "shred", "srm", "pytest", "py.test", *_MOVES)
 
 
 def _of_folder(path: str | None) -> Iterator[str]:
