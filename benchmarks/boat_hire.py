@@ -24,11 +24,11 @@ class SentenceRule:
     """A sentence with its rule.
 
     Attributes:
-        first: the formula, or the solver rule, of the first draft.
-        second: that of the second draft.
+        first: the formula, or the solver rule.
+        second: the same in other words.
         tool: of the proposed calls.
         allowed, violating, unknown: the cases: arguments, and under `_` the other keys of the case.
-        other: a formula with another meaning, if any.
+        other: a formula with another meaning, if any. The author of the rule calls such a sentence ambiguous.
         more: more keys of the rule.
     """
 
@@ -43,19 +43,25 @@ class SentenceRule:
     other: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    def rule(self, number: int, draft: str, *, differs: bool) -> dict[str, Any]:
+    def rule(self, number: int) -> dict[str, Any]:
         """The rule as an answer has it."""
-        formula = self.first if draft == "draft" else self.other if differs and self.other else self.second
         return {
             "id": self.id,
             "quotes": [{"sentence": number, "words": self.sentence.rstrip(".")}],
-            **(formula if isinstance(formula, dict) else {"temporal": formula}),
+            **_formula(self.first),
             "message": f"Not allowed: {self.sentence}",
             **self.more,
-            "cases": [] if differs and self.other and draft != "draft" else list(self._cases()),
+            "cases": list(self.cases()),
         }
 
-    def _cases(self) -> Iterator[dict[str, Any]]:
+    def ambiguity(self, number: int, *, differs: bool) -> dict[str, Any]:
+        """The sentence as ambiguous; unless it `differs`, the other reading says the same."""
+        other = {"id": self.id, **_formula(self.other if differs else self.second)}
+        readings = ["As written.", "In the other sense."]
+        question = {"question": f"How is {self.id} meant?", "readings": readings, "follows": 1}
+        return {"sentence": number, **question, "otherwise": [other]}
+
+    def cases(self) -> Iterator[dict[str, Any]]:
         for at, call in enumerate(self.allowed, 1):
             yield self._case(f"allowed {at}", 0, [], call)
         for at, call in enumerate(self.violating, 1):
@@ -67,6 +73,10 @@ class SentenceRule:
         own = {key: value for key, value in args.items() if key != "_"}
         proposed = {"tool": self.tool, "args": own}
         return {"id": name, **args.get("_", {}), "proposed": proposed, "label": label, "rules": rules}
+
+
+def _formula(formula: Any) -> dict[str, Any]:
+    return formula if isinstance(formula, dict) else {"temporal": formula}
 
 
 def called(tool: str, output: str = "ok", at: str | None = None, **args: Any) -> dict[str, Any]:
@@ -709,31 +719,59 @@ TRACES = "".join(
 
 
 class ScriptedTranslator:
-    """A model that knows the document. Its second drafts say the same in other words, or, if it `differs`, not all.
+    """A model that knows the document. The ambiguities that it names mean something else only if it `differs`.
 
     Attributes:
         calls: the number of answers so far.
+        words: the words of all prompts.
     """
 
     def __init__(self, *, differs: bool = False) -> None:
         self._differs = differs
-        self.calls = 0
+        self.calls = self.words = 0
 
     def complete(self, messages: Sequence[Message]) -> Completion:
         """Answers a prompt."""
         self.calls += 1
+        self.words += sum(len(message.content.split()) for message in messages)
         system, user = (message.content for message in messages)
-        wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
-        assert wanted, "a request names its sentences"
-        numbers = {int(at): text for at, text in re.findall(r"^\[(\d+)\] (.*)$", wanted[1], re.MULTILINE)}
-        survey = _survey(numbers) if "You sort the sentences" in system else self._draft(system, numbers)
-        written = yaml.safe_dump(json.loads(json.dumps(survey)), sort_keys=False, width=100)  # without aliases
+        answer = _read(user) if "You read cases" in system else self._translated(system, user)
+        written = yaml.safe_dump(json.loads(json.dumps(answer)), sort_keys=False, width=100)  # without aliases
         return Completion(f"```yaml\n{written}```\n")
 
-    def _draft(self, system: str, numbers: Mapping[int, str]) -> dict[str, Any]:
-        kind = "second_draft" if "Two people translate" in system else "draft"
-        rules = [_RULES[text].rule(number, kind, differs=self._differs) for number, text in numbers.items()]
-        return {"rules": rules}
+    def _translated(self, system: str, user: str) -> dict[str, Any]:
+        numbers = _numbered(user, "sentences")
+        if "You sort the sentences" in system:
+            return _survey(numbers)
+        rules = {number: _RULES[text] for number, text in numbers.items()}
+        return {
+            "rules": [rule.rule(number) for number, rule in rules.items()],
+            "ambiguous": [
+                rule.ambiguity(number, differs=self._differs) for number, rule in rules.items() if rule.other
+            ],
+        }
+
+
+def _numbered(user: str, label: str) -> dict[int, str]:
+    wanted = re.search(rf"<data {label} \w+>\n(.*?)\n</data", user, re.DOTALL)
+    assert wanted, f"a request names its {label}"
+    return {int(at): text for at, text in re.findall(r"^\[(\d+)\] (.*)$", wanted[1], re.MULTILINE)}
+
+
+def _read(user: str) -> dict[str, Any]:
+    """Judges the cases of a request, as the document means them."""
+    wanted = re.search(r"<data cases \w+>\n(.*?)\n</data", user, re.DOTALL)
+    assert wanted, "a request names its cases"
+    sentences, verdicts = _numbered(user, "document"), list[dict[str, Any]]()
+    for number, sentence, case in re.findall(r"^(\d+)\. \[(\d+)\][^{]* (\{.*)$", wanted[1], re.MULTILINE):
+        known = _RULES[sentences[int(sentence)]].cases()
+        labels = [each["label"] for each in known if _situation(each) == json.loads(case)]
+        verdicts.append({"case": int(number), "verdict": "against" if labels[0] else "fine"})
+    return {"cases": verdicts}
+
+
+def _situation(case: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in case.items() if key not in ("id", "label", "rules")}
 
 
 def _survey(numbers: Mapping[int, str]) -> dict[str, Any]:

@@ -16,7 +16,8 @@
     │   └── ForbiddenError          the caller may not do this
     ├── ModelError              no model is configured, or it did not answer
     │   ├── UnsentError         the request was not sent: the key or the URL is missing or invalid
-    │   └── AnswerError         the answer is unusable: empty, cut off, no plan, no code
+    │   └── AnswerError         the answer is unusable: empty, no plan, no code
+    │       └── CutAnswerError      it reached its token limit before its end
     └── SandboxError            a guard program did not run to its end
         ├── ProgramError        the program is invalid, raised, or returned an invalid result
         └── LimitError          the program exceeded its time, memory, call or size limit
@@ -143,6 +144,10 @@ class AnswerError(ModelError):
     def __init__(self, message: str, usage: object = None) -> None:
         super().__init__(message)
         self.usage = usage
+
+
+class CutAnswerError(AnswerError):
+    """A model's answer reached its token limit before its end."""
 
 
 class SandboxError(GuardError):

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from guardagent._support import execution
 from guardagent.errors import LimitError, ModelError, SandboxError
 from guardagent.models import Completion, Model
 from guardagent.models.metering import Meter
@@ -157,29 +158,23 @@ Flow = Generator[ModelCall, Completion, Verdict]
 
 def drive(flow: Flow, meter: Meter) -> Verdict:
     """Runs a flow and returns its verdict, with the model usage."""
-    turn = _FlowState(flow)
-    try:
-        turn.start()
-        while turn.call is not None:
-            with meter.metered_call(turn.call) as asking:
-                if asking.needs_model and meter.model is not None:
-                    asking.answer = meter.model.complete(turn.call.prompt.messages, **_options(turn.call))
-            turn.resume(asking.outcome)
-    finally:
-        flow.close()
-    return turn.verdict(meter)
+    return execution.drive(_steps(flow, meter))
 
 
 async def adrive(flow: Flow, meter: Meter) -> Verdict:
     """Runs a flow without blocking the event loop: its own work runs in a thread."""
+    return await execution.adrive(_steps(flow, meter))
+
+
+def _steps(flow: Flow, meter: Meter) -> execution.Procedure[Verdict]:
     turn = _FlowState(flow)
     try:
-        await _in_thread(turn.start)
+        yield _work(turn.start)
         while turn.call is not None:
             with meter.metered_call(turn.call) as asking:
                 if asking.needs_model and meter.model is not None:
-                    asking.answer = await _acomplete(meter.model, turn.call)
-            await _in_thread(partial(turn.resume, asking.outcome))
+                    asking.answer = yield _completion(meter.model, turn.call)
+            yield _work(partial(turn.resume, asking.outcome))
     finally:
         flow.close()
     return turn.verdict(meter)
@@ -213,15 +208,17 @@ class _FlowState:
             self.call, self._result = None, stop.value
 
 
-async def _acomplete(model: Model, call: ModelCall) -> Any:
-    complete = getattr(model, "acomplete", None)
-    if complete is not None:
-        return await complete(call.prompt.messages, **_options(call))
-    return await asyncio.to_thread(model.complete, call.prompt.messages, **_options(call))
+def _completion(model: Model, call: ModelCall) -> execution.Operation:
+    options = {"temperature": call.temperature} if call.temperature else {}
+    complete = partial(model.complete, call.prompt.messages, **options)
+    acomplete = getattr(model, "acomplete", None)
+    if acomplete is None:
+        return execution.Operation(complete, partial(asyncio.to_thread, complete))
+    return execution.Operation(complete, partial(acomplete, call.prompt.messages, **options))
 
 
-def _options(call: ModelCall) -> dict[str, Any]:
-    return {"temperature": call.temperature} if call.temperature else {}
+def _work(work: Callable[[], None]) -> execution.Operation:
+    return execution.Operation(work, partial(_in_thread, work))
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -29,8 +29,11 @@ _NUMBERED = re.compile(r"^[\s>*_#-]*(?:step\s*)?(\d)\s*[.):]", re.IGNORECASE | r
 _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
 _BULLET = re.compile(r"^([ \t]*)[-*•][ \t]+", re.MULTILINE)
 _ENGINE = re.compile(r"^\W*(?:execution )?engine\W+(\w+)", re.IGNORECASE | re.MULTILINE)
-_BLOCK = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _PYTHON = ("", "python", "py", "python3")
+_LONGEST_BEGINNING = 200
 _CHECK = re.compile(r"^def check\b", re.MULTILINE)
 
 
@@ -59,24 +62,31 @@ def read_plan(answer: str) -> Plan:
 
 
 def read_code(answer: str) -> str:
-    """Reads the program in an answer.
+    """Reads the program in an answer: of several, the last complete one.
 
     Raises:
-        AnswerError: the answer has no program, or more than one.
+        AnswerError: the answer has no program; with what it says instead.
     """
     answer, blocks = _lines(answer), _blocks(answer)
     if not blocks:
         if _CHECK.search(answer) and is_python(answer):
             return answer.strip() + "\n"
-        raise AnswerError("the answer has no code block; expected one ```python block that defines 'check'")
+        raise AnswerError(
+            "the answer has no code block; expected one ```python block that defines 'check'; it says "
+            f"{_beginning(answer)!r}"
+        )
     python = [code for language, code in blocks if language in _PYTHON]
     if not python:
         raise AnswerError(f"the code is in {blocks[0][0]!r}; expected Python")
     programs = [code for code in python if _CHECK.search(code)]
-    if len(programs) != 1:
-        problem = f"{len(programs)} code blocks define" if programs else "no code block defines"
-        raise AnswerError(f"{problem} a function 'check'; expected one complete program in one block")
-    return programs[0]
+    if not programs:
+        raise AnswerError("no code block defines a function 'check'; expected one complete program in one block")
+    return next((code for code in reversed(programs) if is_python(code)), programs[-1])
+
+
+def _beginning(answer: str) -> str:
+    text = " ".join(answer.split())
+    return text if len(text) <= _LONGEST_BEGINNING else f"{text[:_LONGEST_BEGINNING]}…"
 
 
 def read_judgement(answer: str) -> dict[str, Any]:

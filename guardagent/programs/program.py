@@ -228,22 +228,18 @@ class Recorder:
         return {name: _bind_name(self.call, name) for name in self.toolbox}
 
 
-def program_check(
-    program: str, sandbox: Sandbox, toolbox: Toolbox, *, checked_by: str = "program", needs_check: bool = True
-) -> Check:
-    """Returns a Check that runs a guard program on a finished run of an agent.
+_PROGRAM = "program"  # what judged, in a verdict
 
-    `needs_check=False` is for evaluations without a toolbox: a program may then allow without calling a check.
-    """
+
+def program_check(program: str, sandbox: Sandbox, toolbox: Toolbox) -> Check:
+    """Returns a Check that runs a guard program on a finished run of an agent."""
 
     def check(event: Event, context: Context) -> Verdict:
         recorder = Recorder(toolbox)
         try:
-            return run_program(
-                program, sandbox, recorder, event, context, checked_by=checked_by, needs_check=needs_check
-            )
+            return run_program(program, sandbox, recorder, event, context)
         except SandboxError as error:
-            return failure_verdict(error, recorder, checked_by)
+            return failure_verdict(error, recorder, _PROGRAM)
 
     return check
 
@@ -255,10 +251,12 @@ def run_program(
     event: Event,
     context: Context,
     *,
-    checked_by: str = "program",
+    checked_by: str = _PROGRAM,
     needs_check: bool = True,
 ) -> Verdict:
     """Runs a guard program on a finished run of an agent, and derives the verdict from its claim and its calls.
+
+    `needs_check=False` is for evaluations without a toolbox: a program may then allow without calling a check.
 
     Raises:
         ProgramError: the program is invalid, raised, or returned an invalid value.
@@ -275,9 +273,7 @@ def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) ->
     return _unchecked(f"the program: {_explain(str(error), recorder)}", recorder.calls, checked_by)
 
 
-def required_check(
-    required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any], *, checked_by: str = "program"
-) -> Check:
+def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any]) -> Check:
     """Returns a Check that makes a required call itself, and allows unless the call denies."""
     # Each run gets a copy, so that no function can change the data for the next one; unpickling is the fastest copy.
     pickled = pickle.dumps(thaw(data))
@@ -293,13 +289,11 @@ def required_check(
         try:
             required.run(recorder.call, values)
         except ValueError as error:
-            return _unchecked(str(error), recorder.calls, checked_by)
+            return _unchecked(str(error), recorder.calls, _PROGRAM)
         violations = violations_of(recorder.calls)
         decision = Decision.DENY if violations else Decision.ALLOW
-        reasons = _reasons(violations)
-        return Verdict(
-            decision, reasons=reasons, violations=violations, checked_by=checked_by, calls=tuple(recorder.calls)
-        )
+        calls, reasons = tuple(recorder.calls), _reasons(violations)
+        return Verdict(decision, reasons=reasons, violations=violations, checked_by=_PROGRAM, calls=calls)
 
     return check
 

@@ -116,14 +116,7 @@ def fresh_program(path: Path | str, toolbox: Toolbox, request: str | None = None
 
 
 def header_of(
-    source: str,
-    request: str,
-    specification: str,
-    toolbox: Toolbox,
-    examples: ExampleEvidence,
-    *,
-    model: str,
-    date: dt.date | None = None,
+    source: str, request: str, specification: str, toolbox: Toolbox, examples: ExampleEvidence, *, model: str
 ) -> Header:
     """Builds the header of a program. `specification` is a `whole_specification`.
 
@@ -133,14 +126,13 @@ def header_of(
     body = _body(source)
     if any(_OPENING.match(line) for line in body.split("\n")):
         raise InputError("the program already has a header; expected the body only")
-    day = date or dt.datetime.now(dt.UTC).date()
     return Header(
         digest_of_words(request),
         digest_of_words(specification),
         MappingProxyType({name: digest_of_tool(toolbox[name]) for name in called_functions(body, toolbox)}),
         examples,
         " ".join("".join(c if c.isprintable() else " " for c in model).split()) or "unknown",
-        day.isoformat(),
+        dt.datetime.now(dt.UTC).date().isoformat(),
         digest_of(body),
     )
 

@@ -9,9 +9,10 @@ requests     asks a model, and reads its answer
 stages       the stages that ask the model: `survey`, drafts, readings
 drafting     an author of drafts; `drafts` has their types
 examination  the checks of a draft before anybody reads it, all in `checks`
-readings     two drafts of the same sentences: proved equal, or a question
+readings     an independent reading of the cases; two readings of a sentence: proved equal, or a question
 assembly     the drafts as one policy file with its cases
 change       what stands of an earlier translation for a new version of the document
 review       the dialogue and the page on which a person confirms
+imports      rules of other languages and tools, in place of a document
 report       the report, in the formats of `report_formats`
 """

@@ -147,7 +147,7 @@ class _DocumentChange:
         self._new = {old.number: new for old, new in compared.unchanged}
         changed = (*(change.old.number for change in compared.changed), *(change.number for change in compared.removed))
         self._fallen = self._falling(self._roots(changed, again))
-        if any(kind == "rule" for kind, _ in self._fallen):
+        if any(kind == "rule" for kind, _ in self._falling(self._roots(changed, ()))):
             self._fallen |= dict.fromkeys(self._implied())
 
     def _links(self) -> Iterator[tuple[Node, Node]]:

@@ -31,7 +31,7 @@ from guardagent.translation.requests import (
     record,
     sentence_number,
 )
-from guardagent.translation.survey import FACTS, READINGS, ambiguity
+from guardagent.translation.survey import FACTS
 
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
@@ -67,7 +67,6 @@ class DraftAuthor:
         examine: finds the problems of a draft.
         rounds: how often a draft is sent back with its problems.
         answers: returns the answers that are part of each request.
-        doubts: sentences that are known to be ambiguous, about which there is no answer.
     """
 
     def __init__(
@@ -78,21 +77,21 @@ class DraftAuthor:
         examine: Examine,
         rounds: int = 2,
         answers: Answers = lambda _: {},
-        doubts: Sequence[Ambiguity] = (),
     ) -> None:
         self._template, self._context, self._model = template, context, model
-        self._examine, self._rounds, self._answers, self._doubts = examine, rounds, answers, doubts
+        self._examine, self._rounds, self._answers = examine, rounds, answers
         self._facts, self._shared = facts_text(context), shared_data(context)
         self._known = {fact.name for fact in context.facts}
         self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
 
-    def draft(self, sentences: Sequence[int]) -> DraftResult:
-        """Returns a draft of some sentences, given by their numbers."""
+    def drafts(self, sentences: Sequence[int]) -> list[DraftResult]:
+        """Returns a draft of some sentences, given by their numbers; several ones if the answer about all is cut."""
         try:
-            draft = self._ask(sentences, {}, "", "")
+            parts = self._model.divided(lambda part: self._ask(part, {}, "", ""), sentences)
         except ModelError as error:
-            return DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))
-        return self._corrected(DraftResult(tuple(sentences), *draft), {})
+            return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
+        results = (DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context))) for draft in parts)
+        return [self._corrected(result, {}) for result in results]
 
     def mend(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> DraftResult:
         """Returns a draft without the given problems: those that answers of a reviewer revealed.
@@ -113,42 +112,94 @@ class DraftAuthor:
             if not self._model.may_correct:
                 return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
             try:
-                answer = self._ask(result.sentences, rulings, problems_text(found_problems), draft_text(result.draft))
+                draft = self._mended(result.draft, found_problems, rulings)
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, DraftResult(result.sentences, *answer)
+            before, after = result, DraftResult(result.sentences, draft, tuple(self._examine(draft, self._context)))
             result = better(before, after)
             if _insists(before, after):
                 break
         return result
 
-    def _ask(
-        self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str
-    ) -> tuple[Draft, tuple[Problem, ...]]:
+    def _mended(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> Draft:
+        """The draft with a new answer about the rules that have problems. The others stay, and are not sent."""
+        part = failed_part(draft, problems)
+        answer = self._ask(part.sentences, rulings, problems_text(problems), draft_text(part))
+        return merged(draft, part, answer)
+
+    def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
         rulings = {**rulings, **self._answers(sentences)}
-        doubts = [doubt for doubt in self._doubts if doubt.sentence in sentences]
         data = {
             "facts": self._facts,
             "rulings": "\n".join(rulings.values()),
-            "doubts": "\n".join(_doubt(number, doubt) for number, doubt in enumerate(doubts, start=1)),
             "sentences": sentences_text(map(self._context.sentence, sentences)),
             "problem": problem,
             "answer": answer,
         }
         request = Request(self._template, data, self._shared, self._trusted)
-        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known, doubts=doubts))
-        draft = replace(draft, rulings=tuple(rulings))
-        return draft, tuple(self._examine(draft, self._context))
-
-
-def _doubt(number: int, ambiguity: Ambiguity) -> str:
-    readings = " ".join(f"({at}) {text}" for at, text in enumerate(ambiguity.readings, start=1))
-    return f"{number}. [{ambiguity.sentence}] {ambiguity.question} {readings}"
+        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known))
+        return replace(draft, rulings=tuple(rulings))
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
     """Returns the problems that the author of a draft can correct; the others are for the reviewer."""
     return [problem for problem in problems if problem.kind not in _FOR_THE_REVIEWER]
+
+
+def failed_part(draft: Draft, problems: Iterable[Problem]) -> Draft:
+    """Returns the rules of a draft that have problems, with what is said of their sentences and all declarations.
+
+    A problem of no rule is one of its sentences, or of all. So are their rules.
+    """
+    problems = list(problems)
+    names = {name for problem in problems for name in (problem.rule, *problem.others)}
+    loose = [problem for problem in problems if not problem.rule]
+    if any(not problem.sentences for problem in loose):
+        return draft
+    about = {number for problem in loose for number in problem.sentences}
+    rules = tuple(rule for rule in draft.rules if rule.id in names or about & {*rule.quotes})
+    sentences = about | {number for rule in rules for number in rule.quotes}
+    own = tuple(number for number in draft.sentences if number in sentences)
+    return replace(
+        draft,
+        sentences=own or draft.sentences,
+        rules=rules,
+        declined={number: reason for number, reason in draft.declined.items() if number in sentences},
+        ambiguities=tuple(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence in sentences),
+    )
+
+
+def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
+    """Returns a draft with an answer in place of one of its parts.
+
+    A rule of the part stays if the answer neither has its id nor speaks of all of its sentences.
+    """
+    covered = {*answer.declined, *(number for rule in answer.rules for number in rule.quotes)}
+    names = {rule.id for rule in answer.rules}
+    gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= covered}
+    rules = (*(rule for rule in draft.rules if rule.id not in gone), *answer.rules)
+    order = {rule.id: at for at, rule in enumerate(draft.rules)}
+    in_part = {*part.sentences} | {ambiguity.sentence for ambiguity in part.ambiguities}
+    return replace(
+        answer,
+        sentences=draft.sentences,
+        rules=tuple(sorted(rules, key=lambda rule: order.get(rule.id, len(order)))),
+        declarations={
+            key: {**draft.declarations.get(key, {}), **answer.declarations.get(key, {})}
+            for key in DECLARATIONS
+            if key in draft.declarations or key in answer.declarations
+        },
+        facts=tuple(dict.fromkeys((*draft.facts, *answer.facts))),
+        declined={
+            **{number: why for number, why in draft.declined.items() if number not in in_part},
+            **answer.declined,
+        },
+        ambiguities=(
+            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in in_part),
+            *answer.ambiguities,
+        ),
+        rulings=tuple(dict.fromkeys((*draft.rulings, *answer.rulings))),
+    )
 
 
 def _insists(first: DraftResult, second: DraftResult) -> bool:
@@ -189,6 +240,7 @@ def draft_text(draft: Draft) -> str:
                 "question": ambiguity.question,
                 "readings": list(ambiguity.readings),
                 **_follows(ambiguity),
+                **({"otherwise": list(map(_rule_record, ambiguity.otherwise))} if ambiguity.otherwise else {}),
             }
             for ambiguity in draft.ambiguities
         ],
@@ -206,7 +258,7 @@ def _follows(ambiguity: Ambiguity) -> dict[str, int]:
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
     quotes = [_OneLine(sentence=number, words=words) for number, words in rule.quotes.items()]
     cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
-    return {"id": rule.id, "quotes": quotes, **rule.rule, "cases": cases}
+    return {"id": rule.id, "quotes": quotes, **rule.rule, **({"cases": cases} if cases else {})}
 
 
 class _OneLine(dict[str, Any]):
@@ -234,23 +286,9 @@ def _dumper() -> Any:
 _SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
 _WORDS = Key("words", plain_text, "the quoted words", required=True)
 _REASON = Key("reason", plain_text, "a reason", required=True)
-_AMBIGUOUS = record(
-    "ambiguous sentence",
-    "'sentence', 'question' and 'readings'",
-    _SENTENCE,
-    Key("question", optional_text, "a string", required=True),
-    READINGS,
-    Key("follows", position, "the position of a reading, from 1"),
-)
-_FOLLOWED = record(
-    "followed reading",
-    "'doubt' and 'reading'",
-    Key("doubt", position, "the number of a doubt", required=True),
-    Key("reading", position, "the position of a reading, from 1", required=True),
-)
 
 
-def _rule() -> Key:
+def _rule(*, is_whole: bool = True) -> Key:
     """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
     assert POLICIES.item is not None, "it is a list"
     own = [
@@ -261,11 +299,21 @@ def _rule() -> Key:
         "rule",
         "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
         Key("id", name, "a name", required=True),
-        Key("quotes", listed, "a list of quotes", item=quote, required=True),
+        Key("quotes", listed, "a list of quotes", item=quote, required=is_whole),
         Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
         *own,
     )
 
+
+_AMBIGUOUS = record(
+    "ambiguous sentence",
+    "'sentence', 'question' and 'readings'",
+    _SENTENCE,
+    Key("question", optional_text, "a string", required=True),
+    Key("readings", listed, "a list of strings", item=Key("reading", optional_text, "a string")),
+    Key("follows", position, "the position of a reading, from 1"),
+    Key("otherwise", listed, "a list of rules", item=_rule(is_whole=False)),
+)
 
 _ANSWER = record(
     "answer",
@@ -285,20 +333,16 @@ _ANSWER = record(
         item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
     ),
     Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
-    Key("followed", listed, "a list of doubts with readings", item=_FOLLOWED),
 )
 
 
-def read_draft(
-    answer: str, sentences: Collection[int], known: Collection[str] = (), doubts: Sequence[Ambiguity] = ()
-) -> Draft:
+def read_draft(answer: str, sentences: Collection[int], known: Collection[str] = ()) -> Draft:
     """Reads a draft.
 
     Args:
         answer: the text of the answer.
         sentences: the numbers of the sentences that were to be translated.
         known: the names of the facts that need no declaration.
-        doubts: the ambiguities of which the answer says what the rules follow.
 
     Raises:
         AnswerError: the answer is not a draft; with the line.
@@ -308,28 +352,49 @@ def read_draft(
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
-    draft = Draft(
+    rules = tuple(map(_rule_draft, content.get("rules", ())))
+    return Draft(
         tuple(sentences),
-        tuple(map(_rule_draft, content.get("rules", ()))),
+        rules,
         {key: _names(key, value) for key, value in content.get("declarations", {}).items() if value},
         tuple(NeededFact(**fact) for fact in content.get("facts", ()) if fact["name"] not in known),
         {entry["sentence"]: " ".join(entry["reason"].split()) for entry in content.get("declined", ())},
-        tuple(map(_ambiguous, content.get("ambiguous", ()))),
+        tuple(_ambiguous(entry, rules) for entry in content.get("ambiguous", ())),
     )
-    settled = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
-    followed = [_followed(entry, doubts) for entry in content.get("followed", ())]
-    return replace(draft, ambiguities=(*draft.ambiguities, *(doubt for doubt in followed if doubt.sentence in settled)))
 
 
-def _ambiguous(content: Mapping[str, Any]) -> Ambiguity:
-    stated_ambiguity = ambiguity(content["sentence"], content["question"], content.get("readings", ()))
-    return _following(stated_ambiguity, content["follows"]) if "follows" in content else stated_ambiguity
+def _ambiguous(content: Mapping[str, Any], rules: Sequence[RuleDraft]) -> Ambiguity:
+    readings = tuple(dict.fromkeys(filter(None, content.get("readings", ()))))
+    if not content["question"].strip() or len(readings) < 2:
+        raise AnswerError(
+            f"sentence {content['sentence']}: a question needs its text and at least two different 'readings'"
+        )
+    stated_ambiguity = Ambiguity(content["sentence"], content["question"].strip(), readings)
+    if "follows" in content:
+        stated_ambiguity = _following(stated_ambiguity, content["follows"])
+    otherwise = tuple(_other_rule(entry, stated_ambiguity, rules) for entry in content.get("otherwise", ()))
+    if otherwise and (len(stated_ambiguity.readings) != 2 or not stated_ambiguity.follows):
+        raise AnswerError(
+            f"sentence {stated_ambiguity.sentence}: 'otherwise' has the rules of the reading that is not followed; "
+            "expected 'follows', and two 'readings'"
+        )
+    return replace(stated_ambiguity, otherwise=otherwise)
 
 
-def _followed(content: Mapping[str, Any], doubts: Sequence[Ambiguity]) -> Ambiguity:
-    if content["doubt"] > len(doubts):
-        raise AnswerError(f"'followed' has the doubt {content['doubt']}; there are {len(doubts)} of them")
-    return _following(doubts[content["doubt"] - 1], content["reading"])
+def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequence[RuleDraft]) -> RuleDraft:
+    """A rule by the other reading: what it does not say is as in the rule of its id. One with an id alone is none."""
+    own = next((rule for rule in rules if rule.id == content["id"]), None)
+    other = _rule_draft({"quotes": (), **content})
+    quotes = other.quotes or (own.quotes if own else {ambiguity.sentence: ambiguity.question})
+    if not other.rule:
+        return RuleDraft(other.id, {}, quotes)
+    formula = {"temporal", "solver"} & other.rule.keys()
+    kept = (
+        {key: value for key, value in own.rule.items() if not (formula and key in ("temporal", "solver"))}
+        if own
+        else {}
+    )
+    return replace(other, rule={**kept, **other.rule}, quotes=quotes)
 
 
 def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
@@ -357,33 +422,28 @@ def _rule_draft(content: Mapping[str, Any]) -> RuleDraft:
 
 # --- groups of sentences
 
-MOST = 4
+MOST = 6
 LONGEST = 8  # of sentences that only make sense together
 
 
-def draft_batches(sentences: Sequence[Sentence], first: int = MOST) -> tuple[tuple[int, ...], ...]:
-    """Returns the numbers of sentences in batches of at most four that stand under the same headings.
+def draft_batches(sentences: Sequence[Sentence]) -> tuple[tuple[int, ...], ...]:
+    """Returns the numbers of sentences in batches of at most six, in their order, whatever headings they stand under.
 
     A sentence that only makes sense after another one, such as 'Otherwise …' or an item of its list, is in the same
     batch, which may then have up to eight.
 
     Args:
         sentences: the sentences to draft, in the order of the document.
-        first: the size of the first batch under each heading. With another size, the same sentences have other
-            neighbours, so that a second draft does not inherit what one neighbour suggests.
     """
-    return tuple(_batches(sentences, first))
+    return tuple(_batches(sentences))
 
 
-def _batches(sentences: Sequence[Sentence], first: int) -> Iterator[tuple[int, ...]]:
+def _batches(sentences: Sequence[Sentence]) -> Iterator[tuple[int, ...]]:
     batch: list[int] = []
-    path: tuple[str, ...] | None = None
-    limit = first
     for unit in _units(sentences):
-        if batch and (unit[0].path != path or len(batch) + len(unit) > limit):
+        if batch and len(batch) + len(unit) > MOST:
             yield tuple(batch)
-            batch, limit = [], MOST if unit[0].path == path else first
-        path = unit[0].path
+            batch = []
         batch += [sentence.number for sentence in unit]
     if batch:
         yield tuple(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.policy.policies import Policies
@@ -50,12 +50,20 @@ class Ambiguity:
         question: the question to the owner of the document.
         readings: at least two readings in natural language.
         follows: the one of them that the rules of the draft follow; empty if its author does not say.
+        otherwise: the rules by the other reading. Each replaces the rule of its id, or stands beside the others. Empty
+            if the author does not say them.
     """
 
     sentence: int
     question: str
     readings: tuple[str, ...]
     follows: str = ""
+    otherwise: tuple[RuleDraft, ...] = ()
+
+    @property
+    def other(self) -> str:
+        """The first reading that the rules do not follow."""
+        return next((reading for reading in self.readings if reading != self.follows), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,17 @@ class Draft:
     declined: Mapping[int, str] = field(default_factory=dict)
     ambiguities: tuple[Ambiguity, ...] = ()
     rulings: tuple[str, ...] = ()
+
+    def switched(self, ambiguity: Ambiguity) -> Draft:
+        """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`."""
+        others = {rule.id: rule for rule in ambiguity.otherwise}
+        own = {rule.id: rule for rule in self.rules}
+        rules = {**own, **others}
+        rules = {name: rule for name, rule in rules.items() if rule.rule}
+        back = tuple(own.get(name, RuleDraft(name, {}, rule.quotes)) for name, rule in others.items())
+        switched = replace(ambiguity, follows=ambiguity.other, otherwise=back)
+        ambiguities = tuple(switched if each == ambiguity else each for each in self.ambiguities)
+        return replace(self, rules=tuple(rules.values()), ambiguities=ambiguities)
 
     def content(self, context: TranslationContext, only: Iterable[str] | None = None) -> dict[str, Any]:
         """The content of a policy file with the rules of this draft, or only those with the given ids.

@@ -26,8 +26,9 @@ from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext, read_inputs
 from guardagent.translation.drafting import draft_text, read_draft
-from guardagent.translation.drafts import Draft
+from guardagent.translation.drafts import Draft, RuleDraft
 from guardagent.translation.examination import examine_policy
+from guardagent.translation.readings.cases import CaseReading
 from guardagent.translation.readings.group_reading import SentenceGroup
 from guardagent.translation.recording import Recording
 from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
@@ -70,21 +71,19 @@ def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]
     return {
         "sentences": list(group.sentences),
         "hashes": {str(number): context.sentence(number).hash for number in _numbers(group)},
-        "first": _draft_record(group.first),
-        "second": _draft_record(group.second),
+        "draft": _draft_record(group.draft),
         "problems": list(group.problems),
         "enforceable": group.enforceable,
+        "read": {key: [reading.violates, reading.why] for key, reading in group.read.items()},
     }
 
 
 def _numbers(group: SentenceGroup) -> set[int]:
-    """The numbers that its drafts mention."""
-    others = (
-        number
-        for draft in group.drafts
-        for number in (*draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities))
-    )
-    return {*group.grounds, *others}
+    """The numbers that its draft mentions."""
+    draft = group.draft or Draft(())
+    others = (number for ambiguity in draft.ambiguities for rule in ambiguity.otherwise for number in rule.quotes)
+    about = (ambiguity.sentence for ambiguity in draft.ambiguities)
+    return {*group.grounds, *draft.declined, *about, *others}
 
 
 def _draft_record(draft: Draft | None) -> dict[str, Any] | None:
@@ -100,21 +99,27 @@ def _group(record: Mapping[str, Any], numbers: Mapping[str, int]) -> SentenceGro
         return None
     now = {int(old): numbers[name] for old, name in record["hashes"].items()}
     sentences = tuple(sorted(now[sentence] for sentence in record["sentences"]))
-    first, second = (_draft(record[side], sentences, now) for side in ("first", "second"))
-    return SentenceGroup(sentences, first, second, tuple(record["problems"]), bool(record["enforceable"]))
+    read = {str(key): CaseReading(violates, str(why)) for key, (violates, why) in record["read"].items()}
+    draft = _draft(record["draft"], sentences, now)
+    return SentenceGroup(sentences, draft, tuple(record["problems"]), bool(record["enforceable"]), read)
 
 
 def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Mapping[int, int]) -> Draft | None:
     if record is None:
         return None
     draft = read_draft(record["answer"], sentences) if record["answer"] else Draft(sentences)
+
+    def renumbered(rules: Iterable[RuleDraft]) -> tuple[RuleDraft, ...]:
+        return tuple(replace(rule, quotes={now[at]: words for at, words in rule.quotes.items()}) for rule in rules)
+
     return replace(
         draft,
-        rules=tuple(
-            replace(rule, quotes={now[at]: words for at, words in rule.quotes.items()}) for rule in draft.rules
-        ),
+        rules=renumbered(draft.rules),
         declined={now[at]: reason for at, reason in draft.declined.items()},
-        ambiguities=tuple(replace(ambiguity, sentence=now[ambiguity.sentence]) for ambiguity in draft.ambiguities),
+        ambiguities=tuple(
+            replace(ambiguity, sentence=now[ambiguity.sentence], otherwise=renumbered(ambiguity.otherwise))
+            for ambiguity in draft.ambiguities
+        ),
         rulings=tuple(map(str, record["rulings"])),
     )
 

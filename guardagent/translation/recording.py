@@ -28,7 +28,6 @@ from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.drafts import Problem
 from guardagent.translation.readings.group_reading import GroupReading
-from guardagent.translation.readings.questions import ambiguity_questions
 from guardagent.translation.stages import TranslationState
 from guardagent.types import Usage
 
@@ -174,10 +173,6 @@ class Recording:
         for reading, renamed in self._readings:
             for question in reading.questions:
                 yield replace(question, rules=tuple(renamed.get(rule, rule) for rule in question.rules))
-        others = [
-            ambiguity for ambiguity in self._state.survey.ambiguities if ambiguity.sentence not in self._reading_of
-        ]
-        yield from ambiguity_questions(others, self._context)
         yield from self._answered_elsewhere()
 
     def _answered_elsewhere(self) -> Iterator[ReviewQuestion]:
@@ -197,21 +192,18 @@ class Recording:
 
     def _is_applied(self, question: str) -> bool:
         """Whether the drafts that it is about follow it, and those that it concerns know it."""
-        if any(ruling.question.id == question for _, ruling in self._state.unreached):
-            return False
-        for reading in self._state.readings:
-            if any(reading_question.id == question for reading_question in reading.questions):
-                return not any(finding.kind == "unapplied_answer" for finding in reading.findings)
+        about = [reading for reading in self._state.readings if any(each.id == question for each in reading.questions)]
+        if about:
+            findings = (finding for reading in about for finding in reading.findings)
+            return not any(finding.kind == "unapplied_answer" for finding in findings)
         return any(review_question.id == question for review_question in self._answered_elsewhere())
 
     def _different_findings(self) -> Iterable[ReviewFinding]:
         """Those of the whole policy come first: a draft may have the same one."""
-        review_findings: dict[tuple[str, str, tuple[str, ...]], ReviewFinding] = {}
+        findings: dict[tuple[str, str, tuple[str, ...]], ReviewFinding] = {}
         for review_finding in sorted(self._findings(), key=lambda finding: not finding.of_policy):
-            review_findings.setdefault(
-                (review_finding.kind, review_finding.message, review_finding.rules), review_finding
-            )
-        return review_findings.values()
+            findings.setdefault((review_finding.kind, review_finding.message, review_finding.rules), review_finding)
+        return findings.values()
 
     def _findings(self) -> Iterator[ReviewFinding]:
         yield from self._standing.findings
@@ -227,7 +219,8 @@ class Recording:
         for reading, renamed in self._readings:
             for finding in reading.findings:
                 yield replace(finding, rules=tuple(renamed.get(rule, rule) for rule in finding.rules))
-        yield from self._unreached()
+        if self._state.unread:
+            yield ReviewFinding("unread_cases", self._state.unread)
         yield from self._outdated_answers()
         for result in self._state.drafts:
             if result.error:
@@ -235,12 +228,6 @@ class Recording:
         for problem in (*self._assembly.problems, *self._state.problems):
             yield replace(self._finding(problem), of_policy=True)
         yield from map(self._finding, self._remaining())
-
-    def _unreached(self) -> Iterator[ReviewFinding]:
-        for group, ruling in self._state.unreached:
-            text = f"An answer concerns these rules, and no draft that knows it could be used: {ruling.text}"
-            rules = tuple(dict.fromkeys(rule.id for draft in group.drafts for rule in draft.rules))
-            yield ReviewFinding("unapplied_answer", text, tuple(map(self._hash, group.sentences)), rules)
 
     def _outdated_answers(self) -> Iterator[ReviewFinding]:
         """Yields a note for each answer about words that the document no longer has: it decides nothing any more."""

@@ -107,6 +107,8 @@ DATA = (
         "forall(pay(to=t, amount=a), sum(f:pay(to=t), !failed(f), args(f).amount, within 24h) + a <= 1000)", brief=True
     ),
     ReferenceExample("forall(@writes(), count(f:@writes(), !failed(f)) < 2)", "a call in flight may count"),
+    ReferenceExample("forall(pay(user=u), since(login(user=u), !logout(user=u)))", "a login, and no logout after it"),
+    ReferenceExample("forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)"),
     ReferenceExample("forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))"),
     ReferenceExample("forall(cancel(id=o), now - time(last(book(id=o))) <= 24h)", brief=True),
     ReferenceExample("forall(cancel(id=o), state.open[o] == true)", "a missing key is unknown", brief=True),
@@ -122,6 +124,14 @@ DATA = (
         "forall(pay(amount=a, fee=b), -a < 0 && (a + b) * 2 - 1 <= 99 / 1 && a % 5 == 0)", "exact numbers"
     ),
     ReferenceExample('forall(f:pay(), small(args(f).amount) -> args(f)["to"] == output(first(get_payee())).name)'),
+    ReferenceExample(
+        'forall(bash(command=c), all(x in commands(c), x.argv[0:2] in [["git", "log"], ["npm", "test"]]))',
+        "the parsed commands, with their first two words",
+    ),
+    ReferenceExample(
+        "forall(f:pay(to=fact(user)), let o = args(f).order in o.lines[id = o.id].n <= 5)",
+        "terms in patterns, rows by key",
+    ),
     ReferenceExample('forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))', "* is any tool"),
     ReferenceExample('forall(answer(text=t), !mentions(t, "secret"))', "the final answer is a call of `answer`"),
     ReferenceExample("forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)", "over all conversations"),
@@ -172,7 +182,7 @@ stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
 def language_reference(*, brief: bool = False) -> str:
-    """The page in Markdown: at most 8,500 characters, the brief form at most 4,000."""
+    """The page in Markdown: at most 9,800 characters, the brief form at most 4,000."""
     rules = _BRIEF_RULES if brief else _RULES
     sections = [
         f"# GuardAgent policies\n\n{rules}",

@@ -58,7 +58,7 @@ class DocumentChanges:
 
 
 RuleStanding = Literal["settled", "single", "open"]
-"""Two readings agree, or a person decided; only one draft could be used; a question or a blocking finding is open."""
+"""Its cases were confirmed, or a person decided; nobody read them; a question or a blocking finding is open."""
 
 
 class Settlement:
@@ -137,8 +137,8 @@ class SentenceCoverage:
         fates: the number of sentences of each fate, without headings.
         enforceable: the number of sentences with a rule or an open fate.
         covered: those with a rule; they are `settled`, `single` or `open`.
-        settled: those whose rules are settled: two drafts agree, or a person decided.
-        single: those with a rule of which only one draft could be used.
+        settled: those whose rules are settled: a reader confirmed their cases, or a person decided.
+        single: those with a rule whose cases nobody but its author has read.
         open: those with a rule and an open question or blocking finding, or without the rule that they should have.
         undecided: those with an open fate.
         partial: those with a rule that covers a part of them only.
@@ -360,16 +360,12 @@ class _Summarization:
             standing,
         )
 
-    def _rule(self, reviewed_rule: ReviewedRule) -> RuleGrounds:
-        resting = self._settlement.resting[reviewed_rule.id]
+    def _rule(self, rule: ReviewedRule) -> RuleGrounds:
+        resting = self._settlement.resting[rule.id]
         grounds = (
-            RuleGround(at, reviewed_rule.quotes.get(sentence, ""))
-            for sentence in resting
-            for at in self._places([sentence])
+            RuleGround(at, rule.quotes.get(sentence, "")) for sentence in resting for at in self._places([sentence])
         )
-        return RuleGrounds(
-            reviewed_rule.id, self._settlement.of_rule(reviewed_rule), reviewed_rule.readings, tuple(grounds)
-        )
+        return RuleGrounds(rule.id, self._settlement.of_rule(rule), rule.readings, tuple(grounds))
 
     def _question(self, review_question: ReviewQuestion) -> QuestionRow:
         answer = self._answers.get(review_question.id)

@@ -81,11 +81,11 @@ FORMATS = Plugins(
 _TITLE = "Translation report"
 _UNREAD = "unread_argument"
 _READINGS = {
-    "agree": "two drafts agree",
+    "agree": "its cases were read as its author expects",
     "answered": "decided by an answer",
     "edited": "written by a person",
-    "single": "only one draft",
-    "open": "two drafts differ",
+    "single": "no second reader has seen its cases",
+    "open": "a question is open",
 }
 _FATES = {
     "rule": "with a rule",
@@ -143,8 +143,8 @@ def _coverage(summary: TranslationSummary) -> ReportSection:
     coverage = summary.coverage
     note = (
         f"A rule can enforce {coverage.enforceable:,} of {coverage.sentences:,} sentences. A sentence is settled if "
-        "two independent drafts of its rules agree or a person decided, single if only one draft could be used, and "
-        "open while a question or a blocking finding about it is open."
+        "a reader of the document took their cases as the author of the rules did or a person decided, single if "
+        "no second reader has seen them, and open while a question or a blocking finding about it is open."
     )
     figures = {
         "with a rule": coverage.covered,
@@ -192,29 +192,23 @@ def _questions(summary: TranslationSummary) -> Iterator[ReportSection]:
             yield _question(question)
 
 
-def _question(question_row: QuestionRow) -> ReportSection:
+def _question(row: QuestionRow) -> ReportSection:
     about = (
         "Id: ",
-        Quoted(question_row.id),
+        Quoted(row.id),
         "; sentences: ",
-        _numbers(question_row.sentences),
+        _numbers(row.sentences),
         "; rules: ",
-        *_ids(question_row.rules),
+        *_ids(row.rules),
     )
-    chosen = (
-        ("choice ", str(question_row.answer + 1))
-        if question_row.answer is not None
-        else ("in own words: ", Quoted(question_row.words or ""))
-    )
-    answer = ("Answer: ", *chosen, ", by ", Quoted(question_row.by or ""), " at ", Quoted(question_row.at or ""))
+    chosen = ("choice ", str(row.answer + 1)) if row.answer is not None else ("in own words: ", Quoted(row.words or ""))
+    answer = ("Answer: ", *chosen, ", by ", Quoted(row.by or ""), " at ", Quoted(row.at or ""))
     rows = tuple(
         (str(at), Quoted(choice.answer), {True: "yes", False: "no", None: "-"}[choice.allowed], Quoted(choice.reading))
-        for at, choice in enumerate(question_row.choices, 1)
+        for at, choice in enumerate(row.choices, 1)
     )
     table = _table("choice", "answer", "the call may run", "reading", rows=rows)
-    return ReportSection(
-        Quoted(question_row.text), (about,) if question_row.by is None else (about, answer), table, level=3
-    )
+    return ReportSection(Quoted(row.text), (about,) if row.by is None else (about, answer), table, level=3)
 
 
 def _findings(summary: TranslationSummary) -> ReportSection:

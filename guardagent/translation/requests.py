@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from guardagent.errors import AnswerError, ContentError
+from guardagent.errors import AnswerError, ContentError, CutAnswerError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
@@ -93,6 +93,20 @@ class ModelRequests:
         self._forget(failed)
         raise problem
 
+    def divided(self, work: Callable[[Sequence[T]], R], items: Sequence[T]) -> list[R]:
+        """Applies a function that makes a request about several items. If its answer is cut off, the items are halved.
+
+        Raises:
+            CutAnswerError: the answer about a single item is cut off.
+        """
+        try:
+            return [work(items)]
+        except CutAnswerError:
+            if len(items) < 2:
+                raise
+        middle = len(items) // 2
+        return [*self.divided(work, items[:middle]), *self.divided(work, items[middle:])]
+
     def map(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Applies a function that makes requests to each item; the results are in the order of the items."""
         if self._parallel == 1 or len(items) < 2:
@@ -134,7 +148,10 @@ class ModelRequests:
 # --- answers
 
 MOST_CHARACTERS = 200_000
-_BLOCK = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
+_LONGEST_BEGINNING = 200
 _LANGUAGES = ("", "yaml", "yml", "json")
 
 
@@ -161,13 +178,15 @@ def _block(answer: str) -> str:
     if blocks:
         raise AnswerError(f"the answer has {len(blocks)} blocks; expected everything in one ```yaml block")
     if matches or not re.match(r"\s*(?:\{|[a-z_]+:)", answer):
-        raise AnswerError("the answer has no ```yaml block; expected one with the keys that are asked for")
+        beginning = " ".join(answer.split())[:_LONGEST_BEGINNING]
+        text = "the answer has no ```yaml block; expected one with the keys that are asked for"
+        raise AnswerError(f"{text}; it says {beginning!r}")
     return answer
 
 
 def _parsed(text: str) -> SourceNode:
     try:
-        node = parse(text.encode("utf-8", "replace"), Path("answer"), None, fast=True)
+        node = parse(text.encode("utf-8", "replace"), Path("answer"), None)
     except ContentError as error:
         raise AnswerError(f"not readable as YAML: {error}") from None
     if node is None:

@@ -10,7 +10,6 @@ from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.file.policy_keys import Key, choice, name, regular_expression
 from guardagent.policy.review.record import FATES, Fate, NeededFact
 from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
-from guardagent.translation.drafts import Ambiguity
 from guardagent.translation.requests import (
     ModelRequests,
     Request,
@@ -25,8 +24,6 @@ BATCH = 40
 MODEL_FATES = tuple(fate for fate in FATES if fate != "open")
 
 _NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
-_TEXT = Key("text", optional_text, "a string")
-READINGS = Key("readings", listed, "a list of strings", item=_TEXT)
 _FACT = record(
     "fact",
     "'name' and 'description'",
@@ -41,8 +38,6 @@ _SENTENCE = record(
     Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
     Key("reason", optional_text, "a string"),
     Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
-    Key("question", optional_text, "a string"),
-    READINGS,
 )
 _ANSWER = record(
     "answer",
@@ -62,7 +57,6 @@ class Survey:
             the fate `open`; the reason may be empty for a rule or a definition.
         facts: the facts that the host has to give.
         failed_output: the pattern of failed outputs; empty if it is unknown.
-        ambiguities: sentences that can be read in several ways.
         errors: the sentences that got no fate, with the reason.
         is_interrupted: whether the model did not answer at all, so that another run goes on here.
     """
@@ -70,7 +64,6 @@ class Survey:
     sentences: Mapping[int, tuple[Fate, str]]
     facts: tuple[NeededFact, ...] = ()
     failed_output: str = ""
-    ambiguities: tuple[Ambiguity, ...] = ()
     errors: Mapping[tuple[int, ...], str] = field(default_factory=dict)
     is_interrupted: bool = False
 
@@ -98,17 +91,20 @@ def survey(
     shared, facts = shared_data(context), facts_text(context)
     groups = [tuple(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)]
 
-    def ask(group: tuple[int, ...]) -> Survey:
+    def ask(group: Sequence[int]) -> Survey:
         known = "\n".join(answers(group).values())
         sentences = sentences_text(map(context.sentence, group))
         data = {"facts": facts, "rulings": known, "sentences": sentences, "problem": "", "answer": ""}
+        return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
+
+    def surveyed(group: tuple[int, ...]) -> Survey:
         try:
-            return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
+            return _joined(model.divided(ask, group))
         except ModelError as error:
             open_ones: dict[int, tuple[Fate, str]] = dict.fromkeys(group, ("open", str(error)))
             return Survey(open_ones, errors={group: str(error)}, is_interrupted=not isinstance(error, AnswerError))
 
-    return _joined(model.map(ask, groups))
+    return _joined(model.map(surveyed, groups))
 
 
 def _joined(surveys: Sequence[Survey]) -> Survey:
@@ -119,7 +115,6 @@ def _joined(surveys: Sequence[Survey]) -> Survey:
         {number: sentence for partial_survey in surveys for number, sentence in partial_survey.sentences.items()},
         tuple(facts.values()),
         next((partial_survey.failed_output for partial_survey in surveys if partial_survey.failed_output), ""),
-        tuple(ambiguity for partial_survey in surveys for ambiguity in partial_survey.ambiguities),
         {group: error for partial_survey in surveys for group, error in partial_survey.errors.items()},
         any(partial_survey.is_interrupted for partial_survey in surveys),
     )
@@ -139,7 +134,6 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
         dict(sorted((sentence["number"], _fate(sentence, context)) for sentence in sentences)),
         tuple(NeededFact(**fact) for fact in fields.get("facts", ()) if fact["name"] not in known),
         fields.get("failed_output", ""),
-        tuple(ambiguity for sentence in sentences if (ambiguity := _ambiguity(sentence))),
     )
 
 
@@ -170,21 +164,3 @@ def _implied(number: int, others: Sequence[int], reason: str, count: int) -> str
         raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
     named = f"implied by {', '.join(map(str, others))}"
     return f"{named}: {reason}" if reason else named
-
-
-def _ambiguity(fields: Mapping[str, Any]) -> Ambiguity | None:
-    question, readings = fields.get("question", "").strip(), tuple(filter(None, fields.get("readings", ())))
-    if not question and not readings:
-        return None
-    return ambiguity(fields["number"], question, readings)
-
-
-def ambiguity(number: int, question: str, readings: Sequence[str]) -> Ambiguity:
-    """An ambiguity as a model writes it.
-
-    Raises:
-        AnswerError: the question is missing, or there are fewer than two different readings.
-    """
-    if not question or len(set(readings)) < 2:
-        raise AnswerError(f"sentence {number}: a question needs its text and at least two different 'readings'")
-    return Ambiguity(number, question, tuple(dict.fromkeys(readings)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
@@ -91,24 +94,62 @@ def context(folder: Path, document: str = DOCUMENT, **others: Any) -> Translatio
 
 
 def sentences_of(request: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """The template of a request, and the numbers of the sentences that it is about."""
+    """The template of a request, and the numbers of the sentences, or of the cases, that it is about."""
     system, user = (message["content"] for message in request["messages"])
-    kinds = {"You sort the sentences": "survey", "Two people translate": "second_draft"}
+    kinds = {"You sort the sentences": "survey", "You read cases": "read_cases"}
     template = next((name for words, name in kinds.items() if words in system), "draft")
-    wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
+    label, number = ("cases", r"^(\d+)\. ") if template == "read_cases" else ("sentences", r"^\[(\d+)\]")
+    wanted = re.search(rf"<data {label} \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted, "a request names its sentences"
-    return template, tuple(int(match) for match in re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE))
+    return template, tuple(int(match) for match in re.findall(number, wanted[1], re.MULTILINE))
+
+
+Labels = Mapping[str, int]
+"""The labels of cases, by their `situation`."""
+
+
+def situation(case: Mapping[str, Any]) -> str:
+    return json.dumps({key: part for key, part in case.items() if key not in ("id", "label", "rules")}, sort_keys=True)
+
+
+def labels_of(draft: str) -> Labels:
+    """The labels that the author of a draft expects."""
+    rules = yaml.safe_load(draft).get("rules", [])
+    return {situation(case): case["label"] for rule in rules for case in rule.get("cases", [])}
+
+
+def case_answer(user: str, labels: Labels) -> str:
+    """The reading of the cases of a request; a case that nobody labelled is unclear."""
+    wanted = re.search(r"<data cases \w+>\n(.*?)\n</data", user, re.DOTALL)
+    assert wanted, "a request names its cases"
+    verdicts = {0: "fine", 1: "against", None: "unclear"}
+    entries = [
+        {"case": int(number), "verdict": verdicts[labels.get(situation(json.loads(case)))], "why": "By the words."}
+        for number, case in re.findall(r"^(\d+)\. [^{]*(\{.*)$", wanted[1], re.MULTILINE)
+    ]
+    return json.dumps({"cases": entries}) + "\n"
 
 
 def translator(
-    survey: Answer = SURVEY, draft: Answer = DRAFT, second: Answer | None = None
+    survey: Answer = SURVEY, draft: Answer = DRAFT, read: Answer | None = None
 ) -> Callable[[dict[str, Any]], Reply]:
-    """A script of the server. An answer is YAML, or a function of the user's message; prose is sent as it is."""
+    """A script of the server. An answer is YAML, or a function of the user's message; prose is sent as it is.
+
+    Without `read`, the cases are read as the last draft expects them.
+    """
+    labels: dict[str, int] = {}
 
     def reply(request: dict[str, Any]) -> Reply:
-        answers = {"survey": survey, "draft": draft, "second_draft": draft if second is None else second}
-        answer = answers[sentences_of(request)[0]]
-        content = answer(request["messages"][-1]["content"]) if callable(answer) else answer
+        template, user = sentences_of(request)[0], request["messages"][-1]["content"]
+        answers: dict[str, Answer] = {
+            "survey": survey,
+            "draft": draft,
+            "read_cases": read if read is not None else lambda user: "cases: " + case_answer(user, labels)[9:-2] + "\n",
+        }
+        answer = answers[template]
+        content = answer(user) if callable(answer) else answer
+        if template == "draft" and content.startswith("rules:"):
+            labels.update(labels_of(content))
         return text(block(content) if ":" in content.partition("\n")[0] else content)
 
     return reply

@@ -132,6 +132,22 @@ CONVERSATIONS: dict[str, tuple[ExampleConversation, ExampleConversation]] = {
         talk(call("get_payee", {"name": "bo"}), call("pay", to="bo", amount=5)),
         talk(call("get_payee", {"name": "bo"}), call("pay", to="eve", amount=5)),
     ),
+    'forall(bash(command=c), all(x in commands(c), x.argv[0:2] in [["git", "log"], ["npm", "test"]]))': (
+        talk(call("bash", command="cd web && npm run test")),
+        talk(call("bash", command="git log && curl http://x.example")),
+    ),
+    "forall(f:pay(to=fact(user)), let o = args(f).order in o.lines[id = o.id].n <= 5)": (
+        talk(call("pay", to="ann", order={"id": 1, "lines": [{"id": 1, "n": 5}]}), facts={"user": "ann"}),
+        talk(call("pay", to="ann", order={"id": 1, "lines": [{"id": 1, "n": 6}]}), facts={"user": "ann"}),
+    ),
+    "forall(pay(user=u), since(login(user=u), !logout(user=u)))": (
+        talk(call("login", "ok", user="a"), call("logout", "ok", user="b"), call("pay", user="a")),
+        talk(call("login", "ok", user="a"), call("logout", "ok", user="a"), call("pay", user="a")),
+    ),
+    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": (
+        talk(REVIEW, call("send", to="a")),
+        talk(REVIEW, LOGIN, call("send", to="a")),
+    ),
     'forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))': (talk(PAY), talk(call("run", text="see W0."))),
     'forall(answer(text=t), !mentions(t, "secret"))': (
         talk(call("answer", text="hello")),

@@ -111,13 +111,13 @@ def test_the_page_names_every_key_and_function() -> None:
     """A new key of the file is on the page, and so is a new function."""
     page = language_reference()
     assert [name for name in keys_of(POLICY_FILE) if f"`{name}`" not in page and f"{name}:" not in FILE] == []
-    assert [name for name in rule_functions() if f"`{name}(" not in page] == []
+    assert [name for name in rule_functions() if f"`{name}(" not in page and name.isidentifier()] == []
 
 
 @pytest.mark.parametrize("brief", [False, True])
 def test_the_page_is_short(brief: bool) -> None:
     """It fits into a prompt."""
-    assert len(language_reference(brief=brief)) < (4000 if brief else 8500)
+    assert len(language_reference(brief=brief)) < (4000 if brief else 9800)
 
 
 IN_DOUBT: dict[str, list[tuple[dict[str, object], int]]] = {

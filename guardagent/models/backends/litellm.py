@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +9,13 @@ from typing import Any
 from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.models import Completion, Message
-from guardagent.models.backends._prices import checked_prices, cost_of
-from guardagent.models.backends.openai import Endpoint, submit, wait
+from guardagent.models.backends import checked_prices, cost_of
+from guardagent.models.backends.openai import Endpoint, EndpointModel
 from guardagent.models.redaction import hide_secrets_in_logs
 from guardagent.types import Usage
 
 
-class Backend:
+class Backend(EndpointModel):
     """A model of a provider that LiteLLM supports.
 
     Args:
@@ -46,20 +45,6 @@ class Backend:
         self._model = model
         self._endpoint = Endpoint(self.name, timeout=timeout, retries=retries, max_connections=max_connections)
 
-    def __repr__(self) -> str:
-        return f"<model {self.name}>"
-
-    def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """Answers as a `Model`."""
-        return wait(self._ask(messages, temperature))
-
-    async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """Answers like `complete`, for an event loop."""
-        return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
-
-    async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
-        return await self._endpoint.request(lambda: self._send(messages, temperature))
-
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
         import openai
 
@@ -81,7 +66,7 @@ class Backend:
         choice = answer.choices[0]
         called_tool = not choice.message.content and bool(getattr(choice.message, "tool_calls", None))
         return self._endpoint.completion(
-            choice.message.content, choice.finish_reason, self._usage(answer), called_tool=called_tool
+            choice.message, choice.finish_reason, self._usage(answer), called_tool=called_tool
         )
 
     def _usage(self, answer: Any) -> Usage:

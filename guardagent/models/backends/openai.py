@@ -23,6 +23,7 @@ import re
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -30,9 +31,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from guardagent._terminal import strip_control_characters
-from guardagent.errors import AnswerError, InputError, ModelError, UnsentError
+from guardagent.errors import AnswerError, CutAnswerError, InputError, ModelError, UnsentError
 from guardagent.models import Completion, Message, require_timeout
-from guardagent.models.backends._prices import checked_prices, cost_of
+from guardagent.models.backends import checked_prices, cost_of
 from guardagent.models.chat import ChatAnswer, ChatCandidate, WrittenCall, checked_candidate, written_calls
 from guardagent.models.redaction import hide_secrets_in_logs, register_secret, scrub
 from guardagent.types import Usage
@@ -199,12 +200,19 @@ class Endpoint:
         line = " ".join(scrub(strip_control_characters(message)).split())
         return f"model {self.name!r} {line if len(line) <= _MAX_MESSAGE else line[:_MAX_MESSAGE] + '…'}"
 
-    def completion(self, text: object, finish_reason: str | None, usage: Usage, *, called_tool: bool) -> Completion:
+    def completion(self, message: Any, finish_reason: str | None, usage: Usage, *, called_tool: bool) -> Completion:
         """Returns the endpoint's answer, with secrets removed.
 
         Raises:
-            AnswerError: it is not a string, or is incomplete.
+            AnswerError: it is no text, or is incomplete.
         """
+        if finish_reason == "length" and not called_tool:
+            cut = f"model {self.name!r} exceeded its token limit; the answer is cut off; allow more with '--max-tokens'"
+            raise CutAnswerError(cut, usage)
+        try:
+            text = text_of(message)
+        except AnswerError as error:
+            raise AnswerError(f"model {self.name!r}: {error}", usage) from None
         problem = _problem(text, finish_reason, called_tool=called_tool)
         if problem:
             raise AnswerError(f"model {self.name!r} {problem}", usage)
@@ -239,11 +247,24 @@ class Endpoint:
         return self._slots[1]
 
 
+def text_of(message: Any) -> object:
+    """The text of a message, which some endpoints give as a list of parts.
+
+    Raises:
+        AnswerError: it is a refusal; with its words.
+    """
+    content = getattr(message, "content", None)
+    if not content and isinstance(refusal := getattr(message, "refusal", None), str) and refusal.strip():
+        raise AnswerError(f"the model refused: {scrub(' '.join(refusal.split()))[:_MAX_MESSAGE]!r}")
+    if not isinstance(content, list):
+        return content
+    parts = [part.get("text") if isinstance(part, dict) else getattr(part, "text", None) for part in content]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
 def _problem(text: object, finish_reason: str | None, *, called_tool: bool) -> str:
     if called_tool:
         return "called a tool instead of answering with text"
-    if finish_reason == "length":
-        return "exceeded its token limit; the answer is cut off"
     if finish_reason == "content_filter":
         return "was stopped by a content filter"
     if not isinstance(text, str) or not text.strip():
@@ -375,7 +396,32 @@ _DEFAULT_URL = "https://api.openai.com/v1"
 _DROPPABLE_OPTIONS = ("temperature", "n", "stream_options")  # options that some endpoints reject
 
 
-class Backend:
+class EndpointModel(ABC):
+    """A model that answers through an endpoint."""
+
+    name: str
+    _endpoint: Endpoint
+
+    def __repr__(self) -> str:
+        return f"<model {self.name}>"
+
+    def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
+        """Answers as a `Model`."""
+        return wait(self._ask(messages, temperature))
+
+    async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
+        """Answers like `complete`, for an event loop."""
+        return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
+
+    async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
+        return await self._endpoint.request(lambda: self._send(messages, temperature))
+
+    @abstractmethod
+    async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
+        """Sends one request."""
+
+
+class Backend(EndpointModel):
     """A model behind the chat completions API.
 
     Args:
@@ -419,21 +465,10 @@ class Backend:
         self._limit_option = "max_tokens"
         self._refused: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<model {self.name}>"
-
     @property
     def identity(self) -> tuple[str, str]:
         """The values that distinguish this model's answers in a cache."""
         return self.name, self._url()
-
-    def complete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """Answers as a `Model`."""
-        return wait(self._ask(messages, temperature))
-
-    async def acomplete(self, messages: Sequence[Message], *, temperature: float = 0.0) -> Completion:
-        """Answers like `complete`, for an event loop."""
-        return await asyncio.wrap_future(submit(self._ask(messages, temperature)))
 
     def chat(
         self,
@@ -464,9 +499,6 @@ class Backend:
         """Closes the connections; the model can be used again afterwards."""
         if self._clients:
             wait(_disconnect(self._clients))
-
-    async def _ask(self, messages: Sequence[Message], temperature: float) -> Completion:
-        return await self._endpoint.request(lambda: self._send(messages, temperature))
 
     async def _send(self, messages: Sequence[Message], temperature: float) -> Completion:
         payload = [{"role": message.role, "content": message.content} for message in messages]
@@ -545,7 +577,7 @@ class Backend:
         message = choices[0].message
         called_tool = not message.content and bool(message.tool_calls or message.function_call)
         return self._endpoint.completion(
-            message.content, choices[0].finish_reason, self._usage(answer), called_tool=called_tool
+            message, choices[0].finish_reason, self._usage(answer), called_tool=called_tool
         )
 
     def _usage(self, answer: Any) -> Usage:

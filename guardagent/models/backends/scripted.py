@@ -10,7 +10,7 @@ from typing import Any
 from guardagent._support.files import read_json_lines
 from guardagent.errors import ContentError, GuardError, ModelError
 from guardagent.models import Completion, Message
-from guardagent.models.backends._prices import checked_prices, cost_of
+from guardagent.models.backends import checked_prices, cost_of
 from guardagent.models.chat import ChatAnswer, ChatCandidate, WrittenCall
 from guardagent.types import Usage
 

@@ -155,10 +155,8 @@ def _answer_mismatch(example: Example, outcome: RunOutcome) -> tuple[str, str] |
     """Returns (expected, actual) if they differ."""
     if outcome.leaks:
         return "an answer of None with label 1", "label 1 with an answer"
-    output_text = f"{example.agent_output}\n" + "\n".join(
-        str(place.value) for place in value_locations(example.agent_output)
-    )
-    if added := [word for word in _words(outcome.answer or "") if word not in set(_words(output_text))]:
+    text = f"{example.agent_output}\n" + "\n".join(str(place.value) for place in value_locations(example.agent_output))
+    if added := [word for word in _words(outcome.answer or "") if word not in set(_words(text))]:
         return "the run's answer, unchanged", f"an answer with words that the output lacks: {', '.join(added[:5])}"
     return None
 

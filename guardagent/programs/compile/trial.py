@@ -13,7 +13,7 @@ import contextlib
 import datetime as dt
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from guardagent.programs.program import PARAMETERS, Recorder, clock_of, copy_val
 from guardagent.sandbox import Sandbox
 from guardagent.sandbox.gate import INPUTS, admit, parse
 from guardagent.sandbox.toolbox import Toolbox
-from guardagent.types import thaw
+from guardagent.types import Functions, thaw
 
 FAILED = "failed: "
 """The prefix of the claim of a property that crashed."""
@@ -171,13 +171,7 @@ class _RecordingSandbox:
         self._sandbox = sandbox
         self.returned: Any = None
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
         self.returned = self._sandbox.run(program, inputs, functions, now)
         return self.returned
 

@@ -16,7 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,9 +138,7 @@ def pending_disagreements(folder: Path) -> list[Disagreement]:
         ContentError: a file is invalid.
     """
     pending_disagreements = [_read(path) for path in (folder / FOLDER).glob("*.json")]
-    return sorted(
-        pending_disagreements, key=lambda pending_disagreement: (pending_disagreement.time, pending_disagreement.id)
-    )
+    return sorted(pending_disagreements, key=lambda disagreement: (disagreement.time, disagreement.id))
 
 
 def resolve_disagreements(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
@@ -273,11 +271,11 @@ class Shadow:
                 return  # not a valid run
             name = run_id(agent_input, output_log, facts)
             if sampled(name, self._rate):
-                context_facts = Context(facts=facts or {}).facts  # a copy: the host may change its own
-                again = partial(
-                    self._rejudge, name, agent_input, output_log, context_facts, enforced_side, SideVerdict.of(verdict)
-                )
-                if not self._later.submit(again):
+                now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+                copied = Context(facts=facts or {}).facts  # the host may change its own
+                sides = {enforced_side: SideVerdict.of(verdict)}
+                run = Disagreement(name, now, agent_input, output_log, copied, enforced_side, sides)
+                if not self._later.submit(partial(self._rejudge, run)):
                     _log.info("run %s was not judged again: %d runs are queued", name, MAX_LATE)
         except Exception as error:  # noqa: BLE001 - a verdict never fails for its shadow
             _log.warning("a run was not judged again: %s", error)
@@ -286,27 +284,15 @@ class Shadow:
         """Blocks until the queued runs are judged."""
         self._later.wait()
 
-    def _rejudge(
-        self,
-        name: str,
-        agent_input: str,
-        output_log: str,
-        facts: Mapping[str, Any],
-        enforced_side: str,
-        enforced_verdict: SideVerdict,
-    ) -> None:
+    def _rejudge(self, run: Disagreement) -> None:
+        """Judges a run by the other side, and records it with both verdicts if they disagree."""
         try:
-            other = next(side for side in SIDES if side != enforced_side)
-            sides = {
-                enforced_side: enforced_verdict,
-                other: SideVerdict.of(self._judges[other](agent_input, output_log, facts)),
-            }
-            if self._differ(enforced_verdict, sides[other]):
-                record_disagreement(
-                    self._folder, self._redacted(name, agent_input, output_log, facts, enforced_side, sides)
-                )
+            other = next(side for side in SIDES if side != run.enforced_side)
+            verdict = SideVerdict.of(self._judges[other](run.agent_input, run.agent_output, run.facts))
+            if self._differ(run.sides[run.enforced_side], verdict):
+                record_disagreement(self._folder, self._redacted(replace(run, sides={**run.sides, other: verdict})))
         except Exception as error:  # noqa: BLE001 - as above
-            _log.warning("run %s was not judged again: %s", name, error)
+            _log.warning("run %s was not judged again: %s", run.id, error)
 
     def _differ(self, enforced: SideVerdict, other: SideVerdict) -> bool:
         if not other.errors:
@@ -314,24 +300,19 @@ class Shadow:
         self._errors += 1
         return self._errors <= MAX_ERRORS
 
-    def _redacted(
-        self,
-        name: str,
-        agent_input: str,
-        output_log: str,
-        facts: Mapping[str, Any],
-        enforced_side: str,
-        sides: Mapping[str, SideVerdict],
-    ) -> Disagreement:
+    def _redacted(self, run: Disagreement) -> Disagreement:
         """Returns the disagreement, redacted like a prompt."""
         hide = self._redactor.redaction().redact
-        now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        facts_shown = json.loads(json.dumps(hide(thaw(facts)), default=str))
-        shown = {
-            name: SideVerdict(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
-            for name, side in sides.items()
-        }
-        return Disagreement(name, now, hide(agent_input), hide(output_log), facts_shown, enforced_side, shown)
+        return replace(
+            run,
+            agent_input=hide(run.agent_input),
+            agent_output=hide(run.agent_output),
+            facts=json.loads(json.dumps(hide(thaw(run.facts)), default=str)),
+            sides={
+                name: SideVerdict(side.label, tuple(hide(list(side.reasons))), tuple(hide(list(side.errors))))
+                for name, side in run.sides.items()
+            },
+        )
 
 
 def run_id(agent_input: str, output_log: str, facts: Any) -> str:

@@ -237,7 +237,7 @@ def _ordered(content: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str
 def _section(key: str, value: Any, previous: PolicyLines) -> str:
     lines = previous.sections.get(key)
     if lines is None:
-        return _dumped({key: value})
+        return dumped({key: value})
     old = previous.content[key]
     if same_value(old, value):
         return lines.above + lines.own
@@ -247,7 +247,7 @@ def _section(key: str, value: Any, previous: PolicyLines) -> str:
             previous.path,
         )
     if not lines.entries:
-        return lines.above + _dumped({key: value})
+        return lines.above + dumped({key: value})
     names = [*(name for name in old if name in value), *(name for name in value if name not in old)]
     kept = {name: lines.entries[name] for name in names if name in old and same_value(old[name], value[name])}
     entries = (_entry(lines, {name: value[name]}, kept.get(name)) for name in names)
@@ -269,7 +269,7 @@ def _policies(sources: Sequence[Mapping[str, Any]], rules: Sequence[RuleDraft], 
 def _entry(lines: SectionLines, value: Any, kept: EntryLines | None) -> str:
     if kept is not None:
         return _ended(kept.own if isinstance(value, list) else kept.above + kept.own)
-    return textwrap.indent(_dumped(value), " " * lines.column)
+    return textwrap.indent(dumped(value), " " * lines.column)
 
 
 def _ended(text: str) -> str:
@@ -337,7 +337,8 @@ _Dumper.add_representer(str, _text)
 _Dumper.add_representer(list, _list)
 
 
-def _dumped(value: Any) -> str:
+def dumped(value: Any) -> str:
+    """Returns a value as the YAML of a policy file."""
     text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False)
     assert isinstance(text, str)
     return re.sub(

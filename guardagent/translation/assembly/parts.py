@@ -94,9 +94,7 @@ def _applied(name: Any, *operands: Any) -> Any:
 
 def _inside(token: Any) -> Any:
     """A string without its quotes."""
-    inside = type(token)(token[1:-1])
-    inside.line, inside.column = token.line, token.column + 1
-    return inside
+    return token.of(token.type, token[1:-1], token.text, token.at + 1)
 
 
 # --- declarations

@@ -209,8 +209,7 @@ class _Executions:
     def _momentary(self) -> frozenset[str]:
         """The policies that read the state or a fact at the time of a call, or may do so."""
         walked = {
-            rule_source.id: [node for rule in rule_source.rules for node in ast.walk(rule)]
-            for rule_source in self._policies.rules
+            source.id: [node for rule in source.rules for node in ast.walk(rule)] for source in self._policies.rules
         }
         plain = {name for name, nodes in walked.items() if not any(isinstance(node, _MOMENTARY) for node in nodes)}
         return frozenset(self._policies.ids) - plain

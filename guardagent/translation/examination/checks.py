@@ -201,7 +201,7 @@ def _sentence_exists(number: object, count: int) -> bool:
 
 
 def _is_quoted_from(quote: str, number: int, texts: Sequence[str]) -> bool:
-    """Whether the parts of a quote stand in a sentence, in their order."""
+    """Whether the parts of a quote stand in a sentence."""
     return _sentence_exists(number, len(texts)) and bool(find_quote(texts[number - 1], str(quote)))
 
 
@@ -216,9 +216,7 @@ def check_arguments(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule in examined.rules:
         reads = [read for rule in rule.policies.rules for read in rule.rules]
         problems = [
-            unknown_argument.problem
-            for read in reads
-            for unknown_argument in unknown_arguments(read, rule.policies.tags, signatures)
+            argument.problem for read in reads for argument in unknown_arguments(read, rule.policies.tags, signatures)
         ]
         for text in dict.fromkeys([*problems, *_unknown_in_cases(rule, shapes)]):
             yield rule.problem("argument", text, fatal=True)
@@ -277,11 +275,9 @@ def _place_name(place: Place) -> str:
     return f"{'the argument' if place[0] == 'args' else 'the output'} {'.'.join(place[2:])!r} of {place[1]!r}"
 
 
-def _comparison(place_comparison: PlaceComparison) -> str:
-    constant = (
-        place_comparison.constant if place_comparison.operator == "matches" else as_json(place_comparison.constant)
-    )
-    return f"{'.'.join(place_comparison.place[2:])} {place_comparison.operator} {constant!r:.100}"
+def _comparison(comparison: PlaceComparison) -> str:
+    constant = comparison.constant if comparison.operator == "matches" else as_json(comparison.constant)
+    return f"{'.'.join(comparison.place[2:])} {comparison.operator} {constant!r:.100}"
 
 
 def _described(schemas: Sequence[Schema]) -> str:
@@ -328,9 +324,7 @@ class _KnownFacts:
         declared = [*(fact.name for fact in examined.context.facts), *(fact.name for fact in examined.draft.facts)]
         samples = examined.context.samples
         paths = () if samples is None else samples.facts if kind == "fact" else samples.state
-        self._declared = [
-            segments(fact_name.removeprefix("state.") if kind == "state" else fact_name) for fact_name in declared
-        ]
+        self._declared = [segments(name.removeprefix("state.") if kind == "state" else name) for name in declared]
         self._shown = _with_values(paths)
         self.names = {*declared, *(".".join(shown_keys) for shown_keys in self._shown if ITEMS not in shown_keys)}
 
@@ -505,10 +499,7 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
         shown = "; ".join(
             f"({at}) {mutant.description}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
         )
-        more = f"; and {len(survivors.found) - _SHOWN_MUTANTS} more" if len(survivors.found) > _SHOWN_MUTANTS else ""
-        text = (
-            f"no case notices these changes of the rule: {shown}{more}; add a case for each whose verdict they change"
-        )
+        text = f"no case notices these changes of the rule: {shown}; add a case for each whose verdict they change"
         yield rule.problem("mutant", text)
 
 

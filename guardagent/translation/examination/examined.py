@@ -250,13 +250,9 @@ class ToolShapes:
 
     def arguments(self, tool: str) -> frozenset[str] | None:
         """The names of the arguments of a tool; None if it may have any."""
-        tool_schema = self._tools.get(tool)
-        names = None if tool_schema is None else declared_arguments(tool_schema.parameters)
-        if (
-            tool_schema is None
-            or names is None
-            or not (names or tool_schema.parameters.get("additionalProperties") is False)
-        ):
+        schema = self._tools.get(tool)
+        names = None if schema is None else declared_arguments(schema.parameters)
+        if schema is None or names is None or not (names or schema.parameters.get("additionalProperties") is False):
             return None
         shown = self._samples[tool].arguments if tool in self._samples else ()
         return names.union(*(segments(path.path)[:1] for path in shown))

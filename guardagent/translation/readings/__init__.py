@@ -1,5 +1,6 @@
-"""Two independent drafts of the same sentences: proved to say the same, or turned into questions to the owner.
+"""The confirmation of drafts by a reader of the document who sees cases and no rule, and the questions to the owner.
 
-group_reading  the sentences that rules connect; the rules that stand, the open questions, the drafts to mend
-questions      the differences of two drafts, part by part, as questions; the answers, and whether a draft keeps them
+cases          the reading of the cases; `disputes` are those that come out otherwise than their author expects
+group_reading  the sentences that rules connect; the readings that answers choose, and the open questions
+questions      ambiguities and disputed cases as questions, by a call that all rules leave possible; the answers
 """

@@ -1,4 +1,4 @@
-"""Reads a group of sentences: selects the draft that stands, the open questions, and the draft to mend.
+"""Reads a group of sentences: the readings that answers choose, the open questions, and what is to be mended.
 
 Rules connect the sentences on which they rest; such sentences are one group. A part of a draft is selected with the
 declarations that its rules need.
@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.equivalence import Different, Same, Undecided
+from guardagent.policy.equivalence import Same
+from guardagent.policy.equivalence.draft import Outcome
 from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.examination.examined import disagreement, judged_cases
+from guardagent.translation.readings.cases import CaseReading, Dispute, disputes, is_confirmed, situation_of
 from guardagent.translation.readings.questions import (
-    AMBIGUITY,
-    MAX_QUESTIONS,
     OUTCOMES,
-    READINGS,
-    DraftComparison,
-    PartComparison,
     Ruling,
-    ambiguity_questions,
-    case_question,
-    fate_question,
+    WholeDocument,
+    ambiguity_question,
+    dispute_question,
     loaded,
     outcome_at,
-    readings_question,
+    reading_question,
     rulings_of,
 )
 
@@ -41,7 +39,7 @@ Declarations = Mapping[str, Mapping[str, Any]]
 
 
 def selected(
-    drafts: Sequence[Draft], sentences: tuple[int, ...], rules: Sequence[RuleDraft], ambiguities: Iterable[Ambiguity]
+    drafts: Sequence[Draft], sentences: tuple[int, ...], rules: Sequence[RuleDraft], ambiguities: Collection[Ambiguity]
 ) -> Draft:
     """One draft of some sentences.
 
@@ -57,7 +55,8 @@ def selected(
     ids = [rule.id for rule in rules]
     if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
         raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
-    text = _text([rule.source for rule in rules])
+    others = [rule.source for ambiguity in ambiguities for rule in ambiguity.otherwise]
+    text = _text([*(rule.source for rule in rules), *others])
     seen = [set(draft.rulings) for draft in drafts]
     return Draft(
         sentences,
@@ -113,50 +112,47 @@ class SentenceGroup:
 
     Attributes:
         sentences: their numbers; empty for the rules that quote no sentence.
-        first, second: the drafts of these sentences; None if a side has no draft of all of them. A side without rules
-            declined the sentences, or forgot them.
+        draft: the draft of these sentences; None if there is none of all of them. One without rules declined them, or
+            forgot them.
         problems: the reasons that drafts of these sentences cannot stand together.
         enforceable: whether the sentences need rules.
+        read: what a reader of the document said about the cases of the draft, by `case_key`.
     """
 
     sentences: tuple[int, ...]
-    first: Draft | None
-    second: Draft | None
+    draft: Draft | None
     problems: tuple[str, ...] = ()
     enforceable: bool = True
+    read: Mapping[str, CaseReading] = field(default_factory=dict)
 
     @property
-    def drafts(self) -> tuple[Draft, ...]:
-        """Both drafts, as far as there are any."""
-        return tuple(draft for draft in (self.first, self.second) if draft is not None)
+    def rules(self) -> tuple[RuleDraft, ...]:
+        """The rules of its draft, if it has one."""
+        return self.draft.rules if self.draft is not None else ()
 
     @property
     def grounds(self) -> tuple[int, ...]:
         """The sentences, and those that their rules quote as well, such as definitions."""
-        quoted = {number for draft in self.drafts for rule in draft.rules for number in rule.quotes}
-        return tuple(sorted({*self.sentences, *quoted}))
+        return tuple(sorted({*self.sentences, *(number for rule in self.rules for number in rule.quotes)}))
 
 
-def sentence_groups(
-    first: Sequence[Draft], second: Sequence[Draft], enforceable: Collection[int]
-) -> tuple[SentenceGroup, ...]:
-    """Groups the sentences that the rules of either side connect, in the order of the document.
+def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tuple[SentenceGroup, ...]:
+    """Groups the sentences that the rules of drafts connect, in the order of the document.
 
     A rule connects the enforceable sentences that it quotes; definitions do not connect. A rule that quotes no
     enforceable sentence is in the group of those that it quotes, and the rules that quote none are in one group.
 
     Args:
-        first: the drafts of one side, of different sentences.
-        second: those of the other side.
+        drafts: the drafts, of different sentences.
         enforceable: the sentences that need rules. Each of them is in one group.
     """
-    grouping = _Grouping(first, second, frozenset(enforceable))
+    grouping = _Grouping(drafts, frozenset(enforceable))
     return tuple(map(grouping.group, grouping.components()))
 
 
 class _Grouping:
-    def __init__(self, first: Sequence[Draft], second: Sequence[Draft], enforceable: frozenset[int]) -> None:
-        self._sides, self._enforceable = (first, second), enforceable
+    def __init__(self, drafts: Sequence[Draft], enforceable: frozenset[int]) -> None:
+        self._drafts, self._enforceable = drafts, enforceable
 
     def components(self) -> list[frozenset[int]]:
         components: list[frozenset[int]] = []
@@ -167,10 +163,10 @@ class _Grouping:
 
     def _connected(self) -> Iterator[frozenset[int]]:
         yield from (frozenset({number}) for number in self._enforceable)
-        rules = [rule for drafts in self._sides for draft in drafts for rule in draft.rules]
+        rules = [rule for draft in self._drafts for rule in draft.rules]
         yield from map(self._anchors, rules)
         quoted = {number for rule in rules for number in rule.quotes}
-        for draft in (draft for drafts in self._sides for draft in drafts):
+        for draft in self._drafts:
             apart = {*draft.declined, *(ambiguity.sentence for ambiguity in draft.ambiguities)} - quoted
             yield from (frozenset({number}) for number in apart)
 
@@ -180,10 +176,10 @@ class _Grouping:
 
     def group(self, component: frozenset[int]) -> SentenceGroup:
         problems: list[str] = []
-        quoted = {number for drafts in self._sides for rule in self._rules(drafts, component) for number in rule.quotes}
-        first, second = (self._side(drafts, component, quoted, problems) for drafts in self._sides)
+        quoted = {number for rule in self._rules(self._drafts, component) for number in rule.quotes}
+        draft = self._side(self._drafts, component, quoted, problems)
         sentences = tuple(sorted(component - {_NOTHING}))
-        return SentenceGroup(sentences, first, second, tuple(problems), bool(component & self._enforceable))
+        return SentenceGroup(sentences, draft, tuple(problems), bool(component & self._enforceable))
 
     def _rules(self, drafts: Iterable[Draft], component: frozenset[int]) -> list[RuleDraft]:
         return [rule for draft in drafts for rule in draft.rules if self._anchors(rule) <= component]
@@ -217,21 +213,16 @@ def _sentences(draft: Draft) -> set[int]:
 # --- reading a group
 
 
-Mending = tuple[tuple[Ruling, ...], tuple[Ruling, ...]]
-"""The rulings that each draft does not keep. Its author gets their text and their case, and writes it again."""
-
-
 @dataclass(frozen=True, slots=True)
 class GroupReading:
     """The result of reading a group.
 
     Attributes:
-        group: the group with both drafts.
-        draft: the rules that stand; provisional while a question is open.
-        readings: whether the drafts agree.
+        group: the group with its draft, by the readings that the answers choose.
+        draft: the rules that stand; while a question is open, those by the reading that denies its call.
+        readings: whether the draft is confirmed.
         questions: the questions to the owner, those with an answer as well.
         findings: what a reviewer has to know.
-        mending: the answers that a draft contradicts, or whose author did not know them.
     """
 
     group: SentenceGroup
@@ -239,303 +230,231 @@ class GroupReading:
     readings: Readings
     questions: tuple[ReviewQuestion, ...]
     findings: tuple[ReviewFinding, ...]
-    mending: Mending
 
 
-def read_group(
-    group: SentenceGroup,
-    context: TranslationContext,
-    answers: Mapping[str, RecordedAnswer],
-    surveyed: Sequence[Ambiguity] = (),
-    earlier: Sequence[ReviewQuestion] = (),
-    seconds: float = 60.0,
-) -> GroupReading:
-    """Compares the drafts of a group, applies the answers, and asks about the rest.
+class GroupReader:
+    """Reads groups: applies the answers to their drafts, and asks about the rest.
 
-    A question remains until it is answered, unless both drafts agree about it after other answers. An answer counts
-    for every later draft of its sentences, as long as `earlier` has its question.
+    An answer counts for every later draft of its sentences, as long as `earlier` has its question. An answered call
+    chooses between two readings that differ on it, whatever the question was.
 
     Args:
-        group: the sentences with both drafts.
         context: the inputs of the translation.
         answers: the answers so far, by the id of their question.
-        surveyed: ambiguities that were found before there was a draft, of any sentences.
         earlier: the questions so far, of any sentences.
-        seconds: the time limit of a comparison. Counts limit its work before, so that a busy machine asks no more.
 
     Raises:
-        InputError: a draft is invalid or about another document, an answer is not a choice of its question, or a
-            witness in `earlier` is not a case.
+        InputError: an answer is not a choice of its question, or a witness in `earlier` is not a case.
     """
-    last = len(context.document.sentences)
-    if group.grounds and not 1 <= min(group.grounds) <= max(group.grounds) <= last:
-        raise InputError(f"a draft is about sentence {max(group.grounds)}; expected the numbers 1 to {last}")
-    return _GroupReader(group, context, answers, surveyed, earlier, seconds).read()
 
-
-class _GroupReader:
     def __init__(
         self,
-        group: SentenceGroup,
         context: TranslationContext,
         answers: Mapping[str, RecordedAnswer],
-        surveyed: Sequence[Ambiguity],
-        earlier: Sequence[ReviewQuestion],
-        seconds: float,
+        earlier: Sequence[ReviewQuestion] = (),
     ) -> None:
-        self._group, self._context, self._answers, self._seconds = group, context, answers, seconds
-        self._surveyed = [ambiguity for ambiguity in surveyed if ambiguity.sentence in group.grounds]
-        self._earlier = [
-            review_question
-            for review_question in earlier
-            if review_question.sentences and {*review_question.sentences} <= {*self._hashes}
-        ]
-        self._drafts = group.drafts
-        self._both = (self._drafts[0], self._drafts[1]) if len(self._drafts) == 2 else None
-        self._findings: list[ReviewFinding] = []
-
-    @property
-    def _hashes(self) -> tuple[str, ...]:
-        return tuple(self._context.sentence(number).hash for number in self._group.grounds)
-
-    def read(self) -> GroupReading:
-        draft = self._draft
-        self._report(draft)
-        return GroupReading(
-            self._group,
-            draft,
-            self._readings,
-            tuple(replace(question, rules=self._rules_about(question, draft)) for question in self._questions),
-            tuple(self._findings),
-            (self._due(self._group.first), self._due(self._group.second)),
-        )
-
-    # --- questions
-
-    @cached_property
-    def _questions(self) -> list[ReviewQuestion]:
-        """All questions once, the earlier ones first."""
-        questions = {question.id: question for question in self._earlier if question.id in self._answers}
-        still_open = [question for question in self._earlier if self._is_still_open(question)]
-        more = [
-            review_question
-            for review_question in self._new
-            if review_question.id in self._answers or review_question.sentences not in self._contradicted
-        ]
-        questions.update(
-            (ambiguity.id, questions.get(ambiguity.id, ambiguity))
-            for ambiguity in (*still_open, *more, *self._ambiguities)
-        )
-        return list(questions.values())
-
-    @cached_property
-    def _rulings(self) -> list[Ruling]:
-        known = {ambiguity.id: ambiguity for ambiguity in (*self._new, *self._ambiguities, *self._earlier)}
-        return list(rulings_of(known.values(), self._answers))
-
-    @cached_property
-    def _ambiguities(self) -> tuple[ReviewQuestion, ...]:
-        ambiguities = [ambiguity for draft in self._drafts for ambiguity in draft.ambiguities]
-        return ambiguity_questions([*ambiguities, *self._surveyed], self._context)
-
-    def _is_still_open(self, review_question: ReviewQuestion) -> bool:
-        if review_question.id in self._answers or review_question.witness is None:
-            return review_question.id not in self._answers and review_question.id.startswith(AMBIGUITY)
-        outcomes = {
-            outcome_at(loaded(draft, self._context), review_question.witness, review_question.id)
-            for draft in self._drafts
-        }
-        return len(outcomes) > 1 or not self._rulings
-
-    @cached_property
-    def _new(self) -> list[ReviewQuestion]:
-        """The questions about the differences of both drafts."""
-        new_questions = {question.id: question for _, question in self._compared if question is not None}
-        return list(new_questions.values())[:MAX_QUESTIONS]
-
-    @cached_property
-    def _compared(self) -> list[tuple[PartComparison, ReviewQuestion | None]]:
-        """The comparisons, with their questions."""
-        parts = DraftComparison(self._both, self._context, self._seconds).parts() if self._both else []
-        return [(part, self._question_of(part)) for part in parts]
-
-    def _question_of(self, part: PartComparison) -> ReviewQuestion | None:
-        assert self._both is not None
-        if isinstance(part.result, Same):
-            return None
-        if declined := self._declined(part):
-            return declined
-        if isinstance(part.result, Different):
-            return None if _both_deny(part.result) else case_question(part.result, part, self._both, self._context)
-        question = readings_question(part, self._both, self._context)
-        return None if self._is_known(question) else question
-
-    def _declined(self, part: PartComparison) -> ReviewQuestion | None:
-        """The question whether there is a rule, if one draft has none in this part since it declined its sentences."""
-        assert self._both is not None
-        for none, some in ((0, 1), (1, 0)):
-            declining, rules = self._both[none], part.sides[some]
-            sentences = sorted({number for rule in rules for number in rule.quotes} & {*declining.declined})
-            if not part.sides[none] and sentences:
-                return fate_question(declining, sentences, self._both[some], rules, self._context)
-        return None
-
-    def _is_known(self, question: ReviewQuestion) -> bool:
-        """Whether both drafts were written after an answer about other words of the same readings."""
-        return any(
-            ruling.question.id.startswith(READINGS)
-            and not ruling.is_own_words  # they pick neither of two readings that still differ
-            and ruling.question.sentences == question.sentences
-            and all(ruling.is_kept(draft, self._context) for draft in self._drafts)
-            for ruling in rulings_of(self._earlier, self._answers)
-        )
+        self._context, self._answers, self._earlier = context, answers, earlier
 
     # --- answers
 
-    def _due(self, draft: Draft | None) -> tuple[Ruling, ...]:
-        """The rulings that a draft does not keep; its author is not asked twice about two readings or own words."""
-        if draft is None:
+    def rulings(self, group: SentenceGroup) -> list[Ruling]:
+        """The rulings about sentences of a group."""
+        hashes = {*self._hashes(group)}
+        about = [question for question in self._earlier if question.sentences and {*question.sentences} <= hashes]
+        return list(rulings_of(about, self._answers))
+
+    def chosen(self, group: SentenceGroup) -> SentenceGroup:
+        """The group with its draft by the readings that the answers choose."""
+        self._require_same_document(group)
+        draft = group.draft
+        for ruling in self.rulings(group) if draft is not None else ():
+            if draft is None or ruling.is_own_words or ruling.is_kept(draft, self._context):
+                continue
+            for ambiguity in draft.ambiguities:
+                other = self._other(draft, ambiguity)
+                if other is not None and ruling.is_kept(other, self._context):
+                    draft = self._with_holding_cases(other)
+                    break
+        return replace(group, draft=draft)
+
+    def due(self, group: SentenceGroup) -> tuple[Ruling, ...]:
+        """The rulings that no reading of the draft keeps: its author is asked."""
+        if group.draft is None:
             return ()
-        kept = self._kept[self._drafts.index(draft)]
-        seen = {
-            ruling.key for ruling in self._rulings if ruling.is_own_words or ruling.question.id.startswith(READINGS)
-        }
-        seen &= {*draft.rulings}
-        return tuple(ruling for ruling in self._rulings if ruling not in kept and ruling.key not in seen)
+        return tuple(ruling for ruling in self.rulings(group) if not ruling.is_kept(group.draft, self._context))
 
-    @cached_property
-    def _kept(self) -> list[list[Ruling]]:
-        """The rulings that each draft keeps."""
-        own = [[ruling for ruling in self._rulings if ruling.is_kept(draft, self._context)] for draft in self._drafts]
-        disputed = [ruling for ruling in self._rulings if self._is_disputed(ruling)]
-        shared = [ruling for kept in own for ruling in kept if self._is_shared(ruling)]
-        return [
-            [ruling for ruling in self._rulings if ruling in (*kept, *shared) and ruling not in disputed]
-            for kept in own
-        ]
+    def _other(self, draft: Draft, ambiguity: Ambiguity) -> Draft | None:
+        """The draft by the other reading; None if its author does not say it, or if it does not load."""
+        if not ambiguity.otherwise:
+            return None
+        other = draft.switched(ambiguity)
+        try:
+            loaded(other, self._context)
+        except InputError:
+            return None
+        return other
 
-    def _is_shared(self, ruling: Ruling) -> bool:
-        """Whether both drafts follow a reading if one does: they are proved to say the same, and none denies it."""
-        return (
-            ruling.question.id.startswith(AMBIGUITY)
-            and self._both is not None
-            and all(isinstance(comparison.result, Same) for comparison, _ in self._compared)
-            and not any(ruling.is_opposed(draft, self._context) for draft in self._both)
-        )
-
-    def _is_disputed(self, ruling: Ruling) -> bool:
-        """Whether the drafts still differ where the answer is in own words: they take the words differently."""
-        return ruling.is_own_words and any(review_question.id == ruling.question.id for review_question in self._new)
-
-    @property
-    def _contradicted(self) -> set[tuple[str, ...]]:
-        """The sentences about which a draft contradicts an answer: it is mended before more is asked about them."""
-        return {ruling.question.sentences for ruling in self._rulings if any(ruling not in kept for kept in self._kept)}
-
-    @property
-    def _fitting(self) -> list[Draft]:
-        pairs = zip(self._drafts, self._kept, strict=True)
-        return [draft for draft, kept in pairs if len(kept) == len(self._rulings)]
-
-    @cached_property
-    def _draft(self) -> Draft:
-        """The draft that keeps the answers, the stricter one if both do."""
-        if not self._drafts:
-            return Draft(self._group.sentences)
-        return max(self._fitting or self._drafts, key=self._strictness)
-
-    def _strictness(self, draft: Draft) -> tuple[int, int, int, int]:
-        kept = len(self._kept[self._drafts.index(draft)])
-        chosen = sum(
-            ruling.is_chosen(draft, self._context) for ruling in self._rulings if ruling.question.witness is None
-        )
+    def _with_holding_cases(self, draft: Draft) -> Draft:
+        """The draft with the cases that its rules decide as expected."""
         policies = loaded(draft, self._context)
-        outcomes = [
-            outcome_at(policies, question.witness, question.id)
-            for question in self._open
-            if question.witness is not None
-        ]
-        return kept, chosen, sum(map(OUTCOMES.index, outcomes)), len(draft.rules)
 
-    @property
-    def _open(self) -> list[ReviewQuestion]:
-        return [question for question in self._questions if question.id not in self._answers]
+        def holding(rule: RuleDraft) -> RuleDraft:
+            judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
+            cases = tuple(record for record, case in judged if case.case and not disagreement(rule.id, case))
+            return replace(rule, cases=cases)
 
-    @property
-    def _readings(self) -> Readings:
-        if self._both is None:
-            return "single"
-        if self._open or not self._fitting:
-            return "open"
-        return "answered" if self._rulings else "agree"
+        return replace(draft, rules=tuple(map(holding, draft.rules)))
+
+    def disputes(self, group: SentenceGroup) -> list[Dispute]:
+        """The cases that their reader takes otherwise. None with an answer, or where known readings differ."""
+        draft = group.draft
+        pairs = [(draft, self._other(draft, ambiguity)) for ambiguity in draft.ambiguities] if draft is not None else []
+
+        witnesses = [situation_of(ruling.question.witness or {}) for ruling in self.rulings(group)]
+
+        def is_known(case: Mapping[str, Any]) -> bool:
+            return situation_of(case) in witnesses or any(
+                other is not None and self._differ_at(case, draft, other) for draft, other in pairs
+            )
+
+        return [each for each in disputes(group.rules, group.read, self._context) if not is_known(each[1])]
+
+    def _differ_at(self, record: Mapping[str, Any], first: Draft, second: Draft) -> bool:
+        return self._outcome(first, record) != self._outcome(second, record)
+
+    # --- questions
+
+    def read(self, group: SentenceGroup, whole: WholeDocument, others: Sequence[ReviewQuestion] = ()) -> GroupReading:
+        """Reads a group whose draft is by the answers.
+
+        Args:
+            group: the group.
+            whole: the rules of all other sentences.
+            others: the questions about groups that were read before: none of them is asked twice.
+        """
+        self._require_same_document(group)
+        rulings, findings = self.rulings(group), list[ReviewFinding]()
+        find = partial(self._find, findings, group)
+        questions = {ruling.question.id: ruling.question for ruling in rulings}
+        settled = [*questions.values(), *others]
+        for question in (
+            *self._of_ambiguities(group, whole, settled, find),
+            *self._of_disputes(group, whole, settled, find),
+        ):
+            questions.setdefault(question.id, question)
+        due = self.due(group)
+        self._report(group, due, find)
+        unconfirmed = [rule.id for rule in group.rules if not is_confirmed(rule, group.read, self._context)]
+        if unconfirmed and not rulings:
+            find("single_reading", "Nobody but their author has read the cases of these rules.", unconfirmed)
+        is_open = any(name not in self._answers for name in questions) or bool(due)
+        readings: Readings = "open" if is_open else "answered" if rulings else "single" if unconfirmed else "agree"
+        shown = tuple(replace(question, rules=self._rules_about(question, group)) for question in questions.values())
+        draft = self._strict(group.draft or Draft(group.sentences), questions.values())
+        return GroupReading(group, draft, "single" if group.draft is None else readings, shown, tuple(findings))
+
+    def _strict(self, draft: Draft, questions: Iterable[ReviewQuestion]) -> Draft:
+        """The draft by the readings that deny the calls of questions without an answer."""
+        for question in questions:
+            if question.id not in self._answers and question.witness is not None:
+                others = (self._other(draft, ambiguity) for ambiguity in draft.ambiguities)
+                drafts = [draft, *(self._with_holding_cases(other) for other in others if other is not None)]
+                draft = max(drafts, key=lambda each: OUTCOMES.index(self._outcome(each, question.witness)))
+        return draft
+
+    def _outcome(self, draft: Draft, record: Mapping[str, Any] | None) -> Outcome:
+        return outcome_at(loaded(draft, self._context), record or {}, "a case")
+
+    def _of_ambiguities(
+        self, group: SentenceGroup, whole: WholeDocument, settled: Sequence[ReviewQuestion], find: Callable[..., None]
+    ) -> Iterator[ReviewQuestion]:
+        draft = group.draft
+        for ambiguity in draft.ambiguities if draft is not None else ():
+            other = self._other(draft, ambiguity) if draft is not None else None
+            if draft is None or other is None:
+                if len(set(ambiguity.readings)) > 1:
+                    yield ambiguity_question(ambiguity, self._context)
+                continue
+            if any(self._tells_apart(question, draft, other) for question in settled):
+                continue
+            difference = whole.difference(draft, other)
+            if isinstance(difference, Same):
+                text = f"Two readings of sentence {ambiguity.sentence} let the same calls run: {ambiguity.question}"
+                find("same_readings", text, [rule.id for rule in ambiguity.otherwise], blocking=False)
+                continue
+            question = reading_question(ambiguity, (draft, other), difference, self._context)
+            settled = [*settled, question]
+            yield question
+
+    def _tells_apart(self, question: ReviewQuestion, first: Draft, second: Draft) -> bool:
+        """Whether the answer to a question about a call decides between two readings."""
+        return question.witness is not None and self._differ_at(question.witness, first, second)
+
+    def _of_disputes(
+        self, group: SentenceGroup, whole: WholeDocument, settled: Sequence[ReviewQuestion], find: Callable[..., None]
+    ) -> Iterator[ReviewQuestion]:
+        """Yields a question for each rule that decides a case otherwise than its reader: about the first such case."""
+        draft = group.draft
+        for rule, record, reading in self.disputes(group):
+            assert draft is not None
+            if any(self._is_about(question, rule) for question in settled):
+                continue
+            if whole.denies(record):
+                text = f"A reader decides a case otherwise, which other rules deny anyway: {reading.why}"
+                find("disputed_case", text, [rule.id], blocking=False)
+                continue
+            question = dispute_question(rule, record, reading.why, draft, self._context)
+            settled = [*settled, question]
+            yield question
+
+    def _is_about(self, question: ReviewQuestion, rule: RuleDraft) -> bool:
+        """Whether a question is about the sentences of a rule: its answer may decide the case as well."""
+        hashes = {self._context.sentence(number).hash for number in rule.quotes}
+        return question.id not in self._answers and bool(hashes & {*question.sentences})
 
     # --- findings
 
-    def _report(self, draft: Draft) -> None:
-        for problem in self._group.problems:
-            self._find("incompatible_drafts", f"Drafts of these sentences cannot stand together: {problem}")
-        if self._both is None:
-            there = "Only one draft" if self._drafts else "No draft"
-            self._find("single_reading", f"{there} of these sentences could be used, so nothing confirms it.")
-        for part, question in self._compared:
-            self._report_part(part, question)
-        self._report_answers(draft)
-        self._report_grounds(draft)
-
-    def _report_part(self, part: PartComparison, question: ReviewQuestion | None) -> None:
-        ids, result = [rule.id for side in part.sides for rule in side], part.result
-        if isinstance(result, Undecided):
-            is_open = question is not None and question.id not in self._answers
-            text = f"Two readings could not be compared: {result.why}."
-            self._find("undecided_readings", text, ids, blocking=is_open)
-        elif question is None and (result.labels_only or isinstance(result, Different)):
-            text = "Two readings let the same calls run; where a value is unknown, they may deny for other reasons."
-            if not result.labels_only:
-                text = (
-                    "No call was found that one of two readings lets run and the other denies; where a value is "
-                    "unknown, they deny for other reasons. That they let the same calls run is not proved."
-                )
-            self._find("unknown_values", text, ids, blocking=False)
-
-    def _report_answers(self, draft: Draft) -> None:
-        if self._drafts and not self._fitting:
-            text = "No draft follows all answers to the questions about these sentences."
-            if any(map(self._is_disputed, self._rulings)):
-                text = "Two drafts take an answer in own words differently. Say more, or choose one of the answers."
-            self._find("unapplied_answer", text)
-        elif self._both and self._contradicted:
-            text = "Only one draft follows the answers, so nothing confirms the rest of it."
-            self._find("unconfirmed_reading", text, [rule.id for rule in draft.rules])
-
-    def _report_grounds(self, draft: Draft) -> None:
-        if not self._group.sentences:
-            self._find("ungrounded_rule", "These rules rest on no sentence.", [rule.id for rule in draft.rules])
+    def _report(self, group: SentenceGroup, due: Sequence[Ruling], find: Callable[..., None]) -> None:
+        draft = group.draft
+        for problem in group.problems:
+            find("incompatible_drafts", f"Drafts of these sentences cannot stand together: {problem}")
+        if draft is None:
+            find("single_reading", "No draft of these sentences could be used.")
+            return
+        if due:
+            find("unapplied_answer", f"The rules do not follow an answer about their sentences: {due[0].text}")
+        if not group.sentences:
+            find("ungrounded_rule", "These rules rest on no sentence.", [rule.id for rule in draft.rules])
         covered = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
-        missing = sorted({*self._group.sentences} - covered) if self._group.enforceable else []
-        if self._drafts and missing:
-            self._find("no_rule", f"No rule rests on sentence {', '.join(map(str, missing))}, and no draft says why.")
-        for ambiguity in self._unclear:
-            self._find(
-                "ambiguous",
-                f"Sentence {ambiguity.sentence} is ambiguous, and no readings are given: {ambiguity.question}",
-            )
+        missing = sorted({*group.sentences} - covered) if group.enforceable else []
+        if missing:
+            find("no_rule", f"No rule rests on sentence {', '.join(map(str, missing))}, and no draft says why.")
+        for ambiguity in draft.ambiguities:
+            if len(set(ambiguity.readings)) < 2:
+                text = f"Sentence {ambiguity.sentence} is ambiguous, and no readings are given: {ambiguity.question}"
+                find("ambiguous", text)
 
-    @property
-    def _unclear(self) -> Iterator[Ambiguity]:
-        for ambiguity in (*self._surveyed, *(ambiguity for draft in self._drafts for ambiguity in draft.ambiguities)):
-            if not ambiguity_questions([ambiguity], self._context):
-                yield ambiguity
+    def _find(
+        self,
+        findings: list[ReviewFinding],
+        group: SentenceGroup,
+        kind: str,
+        message: str,
+        rules: Sequence[str] = (),
+        *,
+        blocking: bool = True,
+    ) -> None:
+        findings.append(ReviewFinding(kind, message, self._hashes(group), tuple(rules), blocking=blocking))
 
-    def _find(self, kind: str, message: str, rules: Sequence[str] = (), *, blocking: bool = True) -> None:
-        self._findings.append(ReviewFinding(kind, message, self._hashes, tuple(rules), blocking=blocking))
+    def _hashes(self, group: SentenceGroup) -> tuple[str, ...]:
+        return tuple(self._context.sentence(number).hash for number in group.grounds)
 
-    def _rules_about(self, question: ReviewQuestion, draft: Draft) -> tuple[str, ...]:
-        wanted = {*question.sentences}
-        return tuple(
-            rule.id for rule in draft.rules if wanted & {self._context.sentence(number).hash for number in rule.quotes}
-        )
+    def _require_same_document(self, group: SentenceGroup) -> None:
+        last, grounds = len(self._context.document.sentences), group.grounds
+        if grounds and not 1 <= min(grounds) <= max(grounds) <= last:
+            raise InputError(f"a draft is about sentence {max(grounds)}; expected the numbers 1 to {last}")
 
-
-def _both_deny(difference: Different) -> bool:
-    """Whether no clearer difference was found than that one draft denies what the other cannot check."""
-    return set(difference.outcomes) == {"denied", "unchecked"}
+    def _rules_about(self, question: ReviewQuestion, group: SentenceGroup) -> tuple[str, ...]:
+        """The rules of the sentences of a question, without those that only quote one, such as a definition."""
+        wanted = {number for number in group.sentences if self._context.sentence(number).hash in question.sentences}
+        return tuple(rule.id for rule in group.rules if wanted & rule.quotes.keys())

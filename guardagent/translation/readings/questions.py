@@ -1,15 +1,17 @@
-"""Differences and ambiguities as questions to the owner of the document, and the answers.
+"""Ambiguities and disputed cases as questions to the owner of the document, and the answers.
 
-Two drafts of the same sentences are compared part by part: rules that concern the same tools are one part. The id of a
-question depends on its sentences and on the meaning of its choices, so an answer survives another run.
+The rules by two readings of a sentence are compared under all other rules. The id of a question depends on its
+sentences and on the meaning of its choices, so an answer survives another run.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from guardagent.batch.audit import judge_trace
@@ -17,50 +19,32 @@ from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
-from guardagent.policy.equivalence.draft import Outcome, outcome_of
+from guardagent.policy.equivalence.draft import Outcome, Witness, outcome_of
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
 from guardagent.policy.equivalence.search import difference_of
 from guardagent.policy.evaluation.operands import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
 from guardagent.policy.words import policies_in_words
+from guardagent.translation.assembly import PolicyAssembly, assemble
+from guardagent.translation.assembly.completion import completed
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.readings.cases import situation_of
 
 # --- comparison
 
-MAX_QUESTIONS = 3  # of one group at once
-
-Drafts = tuple[Draft, Draft]
 _NO_RULE = {"id": "no_rule", "temporal": "G true"}
 
 
-Sides = tuple[tuple[RuleDraft, ...], tuple[RuleDraft, ...]]
-"""Rules of the first and of the second draft."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartComparison:
-    """The rules of both drafts that concern some tools, with the result of their comparison."""
-
-    sides: Sides
-    result: Comparison
-
-    @property
-    def quoted(self) -> frozenset[int]:
-        """The numbers of the sentences that they quote."""
-        return frozenset(number for side in self.sides for rule in side for number in rule.quotes)
-
-
-def loaded(draft: Draft, context: TranslationContext, rules: Sequence[RuleDraft] | None = None) -> Policies:
-    """The policies of a draft, or of some of its rules; without rules, those that allow everything.
+def loaded(draft: Draft, context: TranslationContext) -> Policies:
+    """The policies of a draft; without rules, those that allow everything.
 
     Raises:
         InputError: a rule or a declaration is invalid.
     """
-    wanted = draft.rules if rules is None else rules
-    if wanted:
-        return draft.policies(context, [rule.id for rule in wanted])
+    if draft.rules:
+        return draft.policies(context)
     return context.load({**context.frame, "policies": [_NO_RULE]})
 
 
@@ -71,64 +55,100 @@ def tools_of(context: TranslationContext) -> list[dict[str, Any]]:
     ]
 
 
-class DraftComparison:
-    """The comparison of two drafts, part by part.
+class WholeDocument:
+    """The rules of all sentences: a call on which two readings differ has to be possible under the others.
 
-    Equal parts make equal drafts. A difference of two parts counts if the whole drafts differ there too; if other
-    rules hide each of them, the whole drafts are compared.
+    Args:
+        drafts: the drafts of the other sentences.
+        context: the inputs.
+        seconds: the time limit of a comparison. Counts limit its work before, so that a busy machine asks no more.
     """
 
-    def __init__(self, drafts: Drafts, context: TranslationContext, seconds: float) -> None:
-        self._drafts, self._context, self._seconds = drafts, context, seconds
+    def __init__(self, drafts: Iterable[Draft], context: TranslationContext, seconds: float = 5.0) -> None:
+        self._drafts, self._context, self._seconds = tuple(drafts), context, seconds
 
-    def parts(self) -> list[PartComparison]:
-        """Compares all parts."""
-        part_comparisons = list(map(self._compared, self._sides()))
-        hidden = [
-            part_comparison
-            for part_comparison in part_comparisons
-            if isinstance(part_comparison.result, Different) and not self._differ(part_comparison.result)
-        ]
-        if not hidden:
-            return part_comparisons
-        whole = self._compared((self._drafts[0].rules, self._drafts[1].rules))
-        return (
-            [whole]
-            if isinstance(whole.result, Same)
-            else [*(part_comparison for part_comparison in part_comparisons if part_comparison not in hidden), whole]
-        )
+    def difference(self, first: Draft, second: Draft) -> Comparison:
+        """Compares two readings of some sentences, as they are under all rules."""
+        alone = compare_rules(loaded(first, self._context), loaded(second, self._context), **self._options)
+        if isinstance(alone, Same) or not self._drafts:
+            return alone
+        whole = self._with(first), self._with(second)
+        policies = whole[0].policies, whole[1].policies
+        if policies[0] is None or policies[1] is None:
+            return alone
+        if isinstance(alone, Different):
+            for witness in self._possible(alone.witness, whole, (first, second)):
+                if (difference := difference_of(policies[0], policies[1], witness)) and not _both_deny(difference):
+                    return difference
+        return self._proved_beside(first, second) or compare_rules(*policies, **self._options)
 
-    def _compared(self, sides: Sides) -> PartComparison:
-        """Compares a part. The witness does not depend on which draft is the first one."""
-        order = (0, 1) if repr(sides[0]) <= repr(sides[1]) else (1, 0)
-        first, second = (loaded(self._drafts[side], self._context, sides[side]) for side in order)
-        result = compare_rules(first, second, tools=tools_of(self._context), seconds=self._seconds)
-        if isinstance(result, Different) and order == (1, 0):
-            result = replace(result, first=result.second, second=result.first, outcomes=result.outcomes[::-1])
-        return PartComparison(sides, result)
-
-    def _differ(self, difference: Different) -> bool:
-        first, second = (loaded(draft, self._context) for draft in self._drafts)
-        return difference_of(first, second, difference.witness) is not None
-
-    def _sides(self) -> list[Sides]:
-        parts: list[tuple[frozenset[str], Sides]] = []
-        for side, draft in enumerate(self._drafts):
+    def _proved_beside(self, first: Draft, second: Draft) -> Same | None:
+        """Whether some other rule alone leaves no difference: then all of them leave none."""
+        changed = {
+            tool for draft in (first, second) for rule in loaded(draft, self._context).rules for tool in rule.tools
+        }
+        for draft in self._drafts:
             for rule in draft.rules:
-                tools = self._concerned(draft, rule)
-                touching = [part for part in parts if part[0] & tools]
-                rules = [[each for _, sides in touching for each in sides[at]] for at in (0, 1)]
-                rules[side].append(rule)
-                whole = tools.union(*(part[0] for part in touching))
-                parts = [part for part in parts if part not in touching]
-                parts.append((whole, (tuple(rules[0]), tuple(rules[1]))))
-        return [sides for _, sides in parts]
+                beside = WholeDocument([replace(draft, rules=(rule,))], self._context)
+                alone, *both = (beside._with(each).policies for each in (Draft(()), first, second))
+                if alone is None or None in both or not changed & {tool for each in alone.rules for tool in each.tools}:
+                    continue
+                result = compare_rules(*both, tools=tools_of(self._context), seconds=self._seconds / 5)
+                if isinstance(result, Same):
+                    return result
+        return None
 
-    def _concerned(self, draft: Draft, rule: RuleDraft) -> frozenset[str]:
-        """The tools that a rule mentions; all of them for a rule about any tool."""
-        policies = loaded(draft, self._context, [rule])
-        named = frozenset(tool for rule in policies.rules for tool in rule.mentioned_tools)
-        return named if named and "*" not in named else frozenset(tool.name for tool in self._context.tools) | named
+    def _possible(
+        self, witness: Witness, whole: Sequence[PolicyAssembly], readings: Sequence[Draft]
+    ) -> Iterator[Witness]:
+        """Yields a call as it is and with what other rules need, and so the cases of both readings."""
+        yield witness
+        cases = [case for draft in readings for rule in draft.rules for case in rule.cases if "proposed" in case]
+        for record in (witness.record(""), *cases):
+            for side in whole if "proposed" in record else ():
+                assert side.policies is not None
+                about = [rule.id for rule in side.rules if rule.id not in self._others]
+                if (more := completed(record, side.policies, side.rules, about)) is not None:
+                    yield _with_more(witness, more, self._context)
+
+    @cached_property
+    def _others(self) -> frozenset[str]:
+        return frozenset(rule.id for rule in self._with(Draft(())).rules)
+
+    def denies(self, record: Mapping[str, Any]) -> bool:
+        """Whether other rules deny the call of a case anyway, so that nothing depends on the rule of the case."""
+        whole = self._with(Draft(())) if self._drafts else PolicyAssembly()
+        if whole.policies is None or "proposed" not in record:
+            return False
+        return completed(record, whole.policies, whole.rules, ()) is None
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"tools": tools_of(self._context), "seconds": self._seconds}
+
+    def _with(self, draft: Draft) -> PolicyAssembly:
+        """All rules with those of a draft."""
+        return assemble((*self._drafts, draft), self._context)
+
+
+def _both_deny(difference: Different) -> bool:
+    """Whether one reading denies what the other cannot check: no call to ask about."""
+    return {*difference.outcomes} == {"denied", "unchecked"}
+
+
+def _with_more(witness: Witness, record: Mapping[str, Any], context: TranslationContext) -> Witness:
+    """A completed case; its values near a limit are those of the witness that was found first."""
+    new = witness_of(record, context)
+    limits = tuple(limit for limit in witness.limits if limit.path[0] != "history")  # its history may be longer
+    return replace(new, limits=limits, windows=witness.windows)
+
+
+def witness_of(record: Mapping[str, Any], context: TranslationContext) -> Witness:
+    """A case as a witness."""
+    case = read_case(json.dumps({**record, "id": "a case"}), "a case", 1, loaded(Draft(()), context).failed_output)
+    now = dt.datetime.fromisoformat(record["now"]) if "now" in record else None
+    principal = record.get("principal") if case.principal is not None and case.principal.id else None
+    return Witness(case.history, case.proposed, record.get("facts") or {}, record.get("state"), principal, now)
 
 
 # --- answers
@@ -139,8 +159,8 @@ OUTCOMES = tuple(ANSWERS)
 LENIENT: tuple[Outcome, ...] = ("allowed", "warned")
 """The outcomes of a call that runs."""
 
-CASE, READINGS, FATE, AMBIGUITY = "case-", "readings-", "fate-", "ambiguity-"
-"""The beginnings of the ids of questions: about a witness, two readings, whether there is a rule, and the meaning."""
+CASE, AMBIGUITY = "case-", "ambiguity-"
+"""The beginnings of the ids of questions: about a witness, and about a meaning in words."""
 
 _DENIED: tuple[Outcome, ...] = ("denied", "unchecked")
 
@@ -195,26 +215,16 @@ class Ruling:
             return self.key in draft.rulings
         if self.question.witness is not None:
             return self._accepts(outcome_at(loaded(draft, context), self.question.witness, self.question.id))
-        if self.question.id.startswith(FATE):
-            quoted = {context.sentence(number).hash for rule in draft.rules for number in rule.quotes}
-            return bool(self.choice.policy) is bool(quoted & {*self.question.sentences})
-        is_followed = self._followed(draft, context) == {_plain_words(self.choice.answer)}
-        return self.key in draft.rulings or is_followed or self.is_chosen(draft, context)
-
-    def is_opposed(self, draft: Draft, context: TranslationContext) -> bool:
-        """Whether the author of a draft says that it follows another reading."""
-        return bool(self._followed(draft, context) - {_plain_words(self.choice.answer)})
-
-    def _followed(self, draft: Draft, context: TranslationContext) -> set[str]:
-        """The readings that a draft follows, as its author says. The same readings can answer another question."""
         question = _plain_words(self.question.text)
-        return {
+        follows = {
             _plain_words(ambiguity.follows)
-            for ambiguity in (draft.ambiguities if self.question.id.startswith(AMBIGUITY) else ())
+            for ambiguity in draft.ambiguities
             if ambiguity.follows
             and context.sentence(ambiguity.sentence).hash in self.question.sentences
             and question.endswith(_plain_words(ambiguity.question))
         }
+        is_followed = follows == {_plain_words(self.choice.answer)}
+        return self.key in draft.rulings or is_followed or self.is_chosen(draft, context)
 
     def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft says word for word what was chosen."""
@@ -281,74 +291,90 @@ def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, Record
 # --- questions
 
 
-def case_question(
-    difference: Different, part: PartComparison, drafts: Drafts, context: TranslationContext
+def reading_question(
+    ambiguity: Ambiguity, drafts: tuple[Draft, Draft], difference: Comparison, context: TranslationContext
 ) -> ReviewQuestion:
-    """Asks what is to happen at the witness of a difference."""
-    sentences = _hashes(part.quoted, context)
-    sides = sorted(zip(difference.outcomes, (0, 1), strict=True), key=lambda pair: OUTCOMES.index(pair[0]))
+    """Asks which reading of a sentence is meant: by a call on which they differ, if one was found.
+
+    Args:
+        ambiguity: the sentence with both readings.
+        drafts: the rules by the reading that is followed, and by the other one.
+        difference: of these rules.
+        context: the inputs.
+    """
+    sentences = _hashes([ambiguity.sentence], context)
+    text = f"{_quoted([ambiguity.sentence], context)}{' '.join(ambiguity.question.split())}"
+    meanings = (ambiguity.follows or ambiguity.readings[0], ambiguity.other)
+    if not isinstance(difference, Different) or _both_deny(difference):
+        pairs = sorted(zip(meanings, drafts, strict=True), key=lambda pair: ambiguity.readings.index(pair[0]))
+        choices = tuple(_choice(meaning, None, meaning, draft, context) for meaning, draft in pairs)
+        return ReviewQuestion(_ambiguity_id(ambiguity, sentences), sentences, (), text, choices)
     record = difference.witness.record("")
     answers = ANSWERS if difference.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
-    name = _id(CASE, sentences, record, [outcome for outcome, _ in sides])
+    sides = sorted(zip(difference.outcomes, meanings, drafts, strict=True), key=lambda side: OUTCOMES.index(side[0]))
+    name = _id(CASE, sentences, record, [outcome for outcome, *_ in sides])
     return ReviewQuestion(
         name,
         sentences,
         (),
-        question(difference.witness, tools_of(context), _text(part.quoted, context)),
-        tuple(
-            _reading(answers[side], drafts[at], part.sides[at], context, allowed=side in LENIENT) for side, at in sides
-        ),
+        f"{text} For example: {question(difference.witness, tools_of(context))}",
+        tuple(_choice(answers[outcome], outcome, meaning, draft, context) for outcome, meaning, draft in sides),
         {**record, "id": name},
     )
 
 
-def readings_question(part: PartComparison, drafts: Drafts, context: TranslationContext) -> ReviewQuestion:
-    """Asks which of two readings is meant that could not be compared."""
-    sentences = _hashes(part.quoted, context)
-    both = [_reading("", drafts[at], part.sides[at], context) for at in (0, 1)]
-    both.sort(key=lambda reading: json.dumps(reading.policy, sort_keys=True, default=str))
-    named = [
-        ReviewChoice(f"the {name} reading", None, reading.words, reading.policy)
-        for name, reading in zip(("first", "second"), both, strict=True)
-    ]
-    name = _id(READINGS, sentences, [reading.policy for reading in both])
-    text = f"{_quoted(part.quoted, context)}Which of the two readings is meant?"
-    return ReviewQuestion(name, sentences, (), text, tuple(named))
-
-
-def fate_question(
-    declining: Draft, sentences: Sequence[int], writing: Draft, rules: Sequence[RuleDraft], context: TranslationContext
+def dispute_question(
+    rule: RuleDraft, record: Mapping[str, Any], why: str, draft: Draft, context: TranslationContext
 ) -> ReviewQuestion:
-    """Asks whether a rule is to enforce sentences for which one draft declined to write one."""
-    hashes = _hashes(sentences, context)
-    why = " ".join(dict.fromkeys(declining.declined[sentence] for sentence in sentences))
+    """Asks what is to happen in a case that its rule decides otherwise than a reader of the document.
+
+    Args:
+        rule: the rule.
+        record: the case, as the author of the rule expects it.
+        why: the reason of the reader.
+        draft: the draft with the rule.
+        context: the inputs.
+    """
+    sentences = _hashes(rule.quotes, context)
+    situation = situation_of(record)
+    name = _id(CASE, sentences, situation)
+    is_denied = bool(record.get("label"))
+    readers = ReviewChoice(
+        "allowed" if is_denied else "not allowed", is_denied, why or "Another reader of the document says so."
+    )
+    words = policies_in_words(draft.policies(context, [rule.id]))[rule.id].text
+    own = ReviewChoice(
+        "not allowed" if is_denied else "allowed", not is_denied, words, draft.content(context, [rule.id])
+    )
     return ReviewQuestion(
-        _id(FATE, hashes),
-        hashes,
+        name,
+        sentences,
         (),
-        f"{_quoted(sentences, context)}Is a rule to enforce this?",
-        (
-            ReviewChoice("no rule", None, f"No rule can be written for this, because: {why}"),
-            _reading("this rule", writing, rules, context),
-        ),
+        f"{_quoted(rule.quotes, context)}{situation_text(situation, context)}",
+        (readers, own) if is_denied else (own, readers),
+        {**situation, "id": name},
     )
 
 
-def ambiguity_questions(ambiguities: Iterable[Ambiguity], context: TranslationContext) -> tuple[ReviewQuestion, ...]:
-    """Asks for the meaning of each distinct ambiguity once. One with fewer than two readings needs no question."""
-    review_questions: dict[str, ReviewQuestion] = {}
-    for ambiguity in ambiguities:
-        readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in ambiguity.readings if reading.strip()))
-        if len(readings) > 1:
-            new = _ambiguity_question(ambiguity, readings, context)
-            review_questions.setdefault(new.id, new)
-    return tuple(review_questions.values())
+def situation_text(record: Mapping[str, Any], context: TranslationContext) -> str:
+    """A case as a question in words."""
+    if "proposed" in record:
+        return question(witness_of(record, context), tools_of(context))
+    events = "; ".join(_event_text(event) for event in record.get("events", ()))
+    return f"A conversation ends with these calls: {events or 'none'}. Is that all right?"
 
 
-def _ambiguity_question(ambiguity: Ambiguity, readings: Sequence[str], context: TranslationContext) -> ReviewQuestion:
+def _event_text(event: Mapping[str, Any]) -> str:
+    args = ", ".join(f"{name} {value!r}" for name, value in event.get("args", {}).items())
+    return f"{event.get('tool')}{f' with {args}' if args else ''}"
+
+
+def ambiguity_question(ambiguity: Ambiguity, context: TranslationContext) -> ReviewQuestion:
+    """Asks for the meaning of an ambiguity whose readings are not rules, in words."""
+    readings = tuple(dict.fromkeys(" ".join(reading.split()) for reading in ambiguity.readings if reading.strip()))
     sentences, text = _hashes([ambiguity.sentence], context), " ".join(ambiguity.question.split())
     return ReviewQuestion(
-        _id(AMBIGUITY, sentences, text.casefold(), [each.casefold() for each in readings]),
+        _ambiguity_id(ambiguity, sentences),
         sentences,
         (),
         f"{_quoted([ambiguity.sentence], context)}{text}",
@@ -356,15 +382,19 @@ def _ambiguity_question(ambiguity: Ambiguity, readings: Sequence[str], context: 
     )
 
 
-def _reading(
-    answer: str, draft: Draft, rules: Sequence[RuleDraft], context: TranslationContext, *, allowed: bool | None = None
+def _ambiguity_id(ambiguity: Ambiguity, sentences: Iterable[str]) -> str:
+    readings = [" ".join(reading.split()).casefold() for reading in ambiguity.readings]
+    return _id(AMBIGUITY, sentences, " ".join(ambiguity.question.split()).casefold(), readings)
+
+
+def _choice(
+    answer: str, outcome: Outcome | None, meaning: str, draft: Draft, context: TranslationContext
 ) -> ReviewChoice:
-    if not rules:
-        return ReviewChoice(answer, allowed, "No rule.")
-    ids = [rule.id for rule in rules]
-    words = policies_in_words(draft.policies(context, ids))
-    text = " ".join(word.text for word in words.values())
-    return ReviewChoice(answer, allowed, text, draft.content(context, ids))
+    allowed = None if outcome is None else outcome in LENIENT
+    if not draft.rules:
+        return ReviewChoice(answer, allowed, meaning)
+    words = " ".join(word.text for word in policies_in_words(draft.policies(context)).values())
+    return ReviewChoice(answer, allowed, f"{meaning} ({words})", draft.content(context))
 
 
 def _hashes(numbers: Iterable[int], context: TranslationContext) -> tuple[str, ...]:

@@ -166,7 +166,7 @@ _STEPS = {"s": 1, "<": -1, "q": None}
 _HELP = """\
 a, b, …  answer a question; nothing is chosen for you, and nothing is confirmed while a question is open
 neither: …  answer in your own words, such as 'neither: only on Mondays'; of several questions, name one by the key
-         of a choice: 'neither b: …'. Both drafts are written again by your words; then you confirm the rule
+         of a choice: 'neither b: …'. The rules are written again by your words; then you confirm them
 y        confirm that the sentence becomes exactly what is shown
 s        skip: go on to the next sentence
 <        go back to the sentence before

@@ -59,9 +59,9 @@ FATE_PHRASES: dict[Fate, str] = {
 READINGS_PHRASES: dict[Readings, str] = {
     "agree": "",
     "answered": "an answer chose between two readings",
-    "open": "two independent drafts differ",
-    "single": "only one draft could be used, so no second one was compared",
-    "edited": "written or changed by a person, not compared with a second draft",
+    "open": "a question about its sentences is open",
+    "single": "only its author has read its cases",
+    "edited": "written or changed by a person; no reader of the document has read its cases",
 }
 _LETTERS = "abcdefghijklmnoprtuvwxz"  # without the other keys of the dialogue
 _AGAIN = "run 'guardagent translate' again"
@@ -86,7 +86,7 @@ class RuleEntry:
 
     @property
     def readings(self) -> Readings:
-        """Whether two drafts agree; `edited` if the rule is not the one that was drafted."""
+        """Whether its cases were confirmed; `edited` if the rule is not the one that was drafted."""
         return self.recorded.readings if self.recorded and self.recorded.hash == self.hash else "edited"
 
     @property
@@ -345,7 +345,7 @@ def _rules_now(policies: Policies, review: Review) -> dict[str, RuleEntry]:
     hashes, words = rule_hashes(policies), policies_in_words(policies)
     sources = () if policies.source is None else policies.source.rules
     lines = {path: path.read_text("utf-8-sig", "replace").splitlines() for path in {source.path for source in sources}}
-    rule_entries = {
+    entries = {
         source.id: RuleEntry(
             source.id,
             hashes[source.id],
@@ -357,9 +357,7 @@ def _rules_now(policies: Policies, review: Review) -> dict[str, RuleEntry]:
     }
     known = {name for sentence in review.sentences for name in sentence.rules}
     known |= {name for confirmed in review.confirmations for name in confirmed.rules}
-    return rule_entries | {
-        name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(rule_entries))
-    }
+    return entries | {name: RuleEntry(name, "", "", "", recorded.get(name)) for name in sorted(known - set(entries))}
 
 
 def _excerpt(lines: Sequence[str]) -> str:
@@ -456,6 +454,32 @@ class ReviewStore:
             return replace(review, answers=(*kept, new))
 
         self._change(shown, change)
+
+    def answer_number(self, number: int, text: str) -> str:
+        """Records an answer to a question by its number in the review, from 1. Returns the question.
+
+        Args:
+            number: as `status_lines` has it.
+            text: one of the answers of the question, or the reviewer's own words.
+
+        Raises:
+            ReviewConflictError: the review was changed meanwhile.
+            InputError: no question has the number, there are no words, or a file is invalid or cannot be written.
+        """
+        dossier = read_dossier(self.policies)
+        questions = dossier.review.questions
+        if not 1 <= number <= len(questions):
+            raise InputError(f"there is no question {number}; expected 1 to {len(questions)}, as '--status' lists them")
+        question, words = questions[number - 1], " ".join(text.split())
+        entry = next(
+            (each for each in dossier.entries if any(shown.question.id == question.id for shown in each.questions)),
+            None,
+        )
+        if entry is None or not words:
+            raise InputError(f"question {number} needs an answer, and a sentence that the document still has")
+        answers = [choice.answer.casefold() for choice in question.choices]
+        self.answer(entry, question, answers.index(words.casefold()) if words.casefold() in answers else words)
+        return question.text
 
     def confirm(self, shown: ReviewEntry) -> None:
         """Records that the reviewer confirms an entry as shown. Rules that a person changed become `edited`.

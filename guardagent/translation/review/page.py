@@ -16,7 +16,7 @@ from typing import Any, Literal
 from guardagent._terminal import printable
 from guardagent._version import __version__
 from guardagent.errors import UnknownNameError
-from guardagent.policy.review.record import FATES
+from guardagent.policy.review.record import FATES, Review
 from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     ReviewDossier,
@@ -67,7 +67,16 @@ def summary(dossier: ReviewDossier) -> str:
 
 def status_lines(dossier: ReviewDossier) -> list[str]:
     """Returns a line for everything that is open, and the summary."""
-    return [" ".join(printable(problem).split()) for problem in (*dossier.problems, summary(dossier))]
+    lines = (*dossier.problems, *_question_lines(dossier.review), summary(dossier))
+    return [" ".join(printable(line).split()) for line in lines]
+
+
+def _question_lines(review: Review) -> Iterator[str]:
+    """Yields the open questions, with the numbers by which they can be answered."""
+    for number, question in enumerate(review.questions, start=1):
+        if question in review.open_questions:
+            answers = ", ".join(repr(choice.answer) for choice in question.choices)
+            yield f"question {number}: {question.text} Answers: {answers}, or own words"
 
 
 def status_record(dossier: ReviewDossier, only: Selection) -> dict[str, Any]:

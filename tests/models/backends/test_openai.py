@@ -9,13 +9,14 @@ import math
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from guardagent import GuardAgent, InputError, ModelError, guard
-from guardagent.errors import AnswerError
+from guardagent.errors import AnswerError, CutAnswerError
 from guardagent.models import Message, load_model
 from guardagent.models.backends.openai import Backend
 from guardagent.testing import ScriptedModel
@@ -141,6 +142,7 @@ def test_a_permanent_failure_is_an_error_with_its_cause(
         (tool_call(), "called a tool"),
         (text("half an ans", finish_reason="length"), "cut off"),
         (text("", finish_reason="content_filter"), "content filter"),
+        (text(None, refusal="I will not\nwrite rules."), "the model refused: 'I will not write rules.'"),
         (text("x" * 300_000), "300,000 characters"),
     ],
 )
@@ -151,6 +153,19 @@ def test_an_incomplete_answer_is_an_error(serve: Serve, reply: Reply, problem: s
         Backend("test").complete(ASK)
     assert isinstance(raised.value.usage, Usage)
     assert raised.value.usage.completion_tokens == 10
+
+
+def test_a_cut_answer_has_its_own_error(serve: Serve) -> None:
+    serve([text("half an ans", finish_reason="length")])
+    with pytest.raises(CutAnswerError, match="'--max-tokens'"):
+        Backend("test").complete(ASK)
+
+
+def test_content_in_parts_is_joined(serve: Serve) -> None:
+    parts: list[dict[str, str]] = [{"type": "text", "text": "an answer "}, {"type": "text", "text": "in parts"}]
+    plain = text("whole")
+    serve([replace(plain, body=plain.body.replace(b'"whole"', json.dumps(parts).encode()))])
+    assert Backend("test").complete(ASK).text == "an answer in parts"
 
 
 @pytest.mark.slow

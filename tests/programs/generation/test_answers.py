@@ -72,10 +72,13 @@ def test_an_engine_that_does_not_exist_is_no_plan() -> None:
         f"First an idea:\n{block('ALLOWED = {}')}{block(PROGRAM)}",
         f"Not in\n{block('function check() {}', 'javascript')}but in\n{block(PROGRAM)}",
         "\n".join("  " + line for line in block(PROGRAM).splitlines()),
+        block("def check(agent_input, agent_output, facts):\n    return {}") + block(PROGRAM),
+        block(PROGRAM) + block("def check(unfinished"),
+        "```python\n" + PROGRAM,
     ],
 )
 def test_the_one_program_is_found(answer: str) -> None:
-    """In a block or bare, beside blocks that are none."""
+    """In a block or bare, beside blocks that are none; the last complete one, also where its block is not closed."""
     assert read_code(answer).strip() == PROGRAM.strip()
 
 
@@ -84,13 +87,12 @@ def test_the_one_program_is_found(answer: str) -> None:
     [
         ("The run is fine: label 0.", "has no code block"),
         (block("function check() { return 0 }", "javascript"), "is in 'javascript'"),
-        (block(PROGRAM) * 2, "2 code blocks define"),
         (block("label = 0"), "no code block defines a function 'check'"),
-        ("```python\n" + PROGRAM, "has no code block"),
+        ("I cannot help with guards.", "it says 'I cannot help with guards.'"),
         ("def check(", "has no code block"),
     ],
 )
-def test_no_program_or_two_are_errors(answer: str, problem: str) -> None:
+def test_no_program_is_an_error(answer: str, problem: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(AnswerError, match=problem):
         read_code(answer)

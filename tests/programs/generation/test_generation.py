@@ -74,7 +74,6 @@ def test_code_that_never_runs_is_a_denial(rounds: int) -> None:
     [
         "The run keeps the rules, label 0.",
         block("function check() { return {label: 0} }", "javascript"),
-        CODE * 2,
         AnswerError("the model called a tool"),
         block(ALLOWS_ALL),
         block("import os\n" + PROGRAM),
@@ -291,7 +290,7 @@ def judged_over_http(rounds: int = 0) -> Verdict:
         ([status(429, retry_after="0.1"), text(PLAN), status(500), text(CODE)], 0, 2),
         ([text("1. a\n2. b\n3. c"), *GOOD], 1, 3),
         ([text(""), *GOOD], 1, 3),
-        ([text(PLAN), tool_call(), text("It is fine, label 0."), text(CODE * 2), text(CODE)], 3, 5),
+        ([text(PLAN), tool_call(), text("It is fine, label 0."), text(CODE * 2)], 2, 4),
     ],
 )
 def test_a_flow_that_recovers_gives_the_right_verdict(
@@ -322,7 +321,6 @@ def test_a_flow_that_recovers_gives_the_right_verdict(
             text("The run keeps the rules. Label 0."),
             text('{"label": 0, "reasons": [], "answer": "7.4"}'),
             text(JAVASCRIPT),
-            text(CODE * 2),
             tool_call(),
             text("1. a\n2. b\n3. c"),
         ],

@@ -15,7 +15,7 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_text, read_draft, usable_part
-from guardagent.translation.drafts import Ambiguity, Draft, Problem
+from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
 from tests.models.server import text
@@ -44,7 +44,7 @@ def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | Non
 
 def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=lambda user: DRAFT if "allows the sixth book" in user else WRONG))
-    result = author(tmp_path).draft((4, 5))
+    result = author(tmp_path).drafts((4, 5))[0]
     assert usable_part(result) == result.draft
     assert not result.problems
     user = server.requests[1]["messages"][-1]["content"]
@@ -54,7 +54,7 @@ def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
 
 def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=WRONG))
-    result = author(tmp_path).draft((4, 5))
+    result = author(tmp_path).drafts((4, 5))[0]
     assert [problem.message for problem in result.problems] == ["allows the sixth book"]
     assert len(server.requests) == 3
     part = usable_part(result)
@@ -70,7 +70,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
     def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
         return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
 
-    result = DraftAuthor("draft", context(tmp_path), model, harmless).draft((4, 5))
+    result = DraftAuthor("draft", context(tmp_path), model, harmless).drafts((4, 5))[0]
     assert len(result.problems) == 1
     assert len(server.requests) == 2
 
@@ -78,12 +78,12 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
 def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:
     both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
     serve(translator(draft=lambda user: both if "sixth" in user else WRONG))
-    assert len(author(tmp_path).draft((4, 5)).problems) == 1
+    assert len(author(tmp_path).drafts((4, 5))[0].problems) == 1
 
 
 def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=WRONG))
-    result = author(tmp_path, limit=1).draft((4, 5))
+    result = author(tmp_path, limit=1).drafts((4, 5))[0]
     assert result.error == "the limit of 1 model calls is reached"
     assert result.problems
     assert len(server.requests) == 1
@@ -93,11 +93,11 @@ def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path
     """A later run asks anew; answers that could be read are not paid for twice."""
     server = serve([text("I refuse."), text("No."), text(block(DRAFT))])
     cache = ResponseCache(tmp_path / "cache")
-    result = author(tmp_path, cache=cache).draft((4, 5))
+    result = author(tmp_path, cache=cache).drafts((4, 5))[0]
     assert result.draft is None
     assert "no ```yaml block" in result.error
-    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
-    assert usable_part(author(tmp_path, cache=cache).draft((4, 5)))
+    assert usable_part(author(tmp_path, cache=cache).drafts((4, 5))[0])
+    assert usable_part(author(tmp_path, cache=cache).drafts((4, 5))[0])
     assert len(server.requests) == 3
 
 
@@ -120,16 +120,36 @@ def test_a_draft_in_the_form_of_an_answer_is_read_as_itself() -> None:
     assert read_draft(draft_text(draft), (4, 5)) == draft
 
 
-DOUBTS = (Ambiguity(4, "a?", ("x", "y")), Ambiguity(5, "b?", ("x", "y")))
 OWN = "ambiguous: [{sentence: 4, question: 'c?', readings: ['v', 'w'], follows: 2}]\n"
+OTHERWISE = (
+    "ambiguous: [{sentence: 4, question: 'c?', readings: ['v', 'w'], follows: 1, otherwise: [{id: r, OTHER}]}]\n"
+)
 
 
-def test_an_author_says_which_reading_the_rules_follow() -> None:
-    """Of an own ambiguity, and of a known one: but not of a sentence that has no rule and no reason."""
-    followed = "followed: [{doubt: 1, reading: 2}, {doubt: 2, reading: 1}]\n"
-    draft = read_draft(block(RULE + OWN + followed), (4, 5), doubts=DOUBTS)
-    assert [(ambiguity.question, ambiguity.follows) for ambiguity in draft.ambiguities] == [("c?", "w"), ("a?", "y")]
+@pytest.mark.parametrize("other", ["temporal: 'G !tool:y'", "id_only: true", "message: 'No.'"])
+def test_an_author_writes_the_rules_by_both_readings(other: str) -> None:
+    """The other reading says what differs; the draft by it has the first one as its other reading."""
+    answer = OTHERWISE.replace(", OTHER" if "id_only" in other else "OTHER", "" if "id_only" in other else other)
+    draft = read_draft(block(RULE + answer), (4, 5))
+    (ambiguity,) = draft.ambiguities
+    assert (ambiguity.follows, ambiguity.other) == ("v", "w")
+    switched = draft.switched(ambiguity)
+    expected = {"temporal: 'G !tool:y'": ["G !tool:y"], "id_only: true": [], "message: 'No.'": ["G !tool:x"]}[other]
+    assert [rule.rule["temporal"] for rule in switched.rules] == expected
+    assert switched.switched(switched.ambiguities[0]).rules == draft.rules
     assert read_draft(draft_text(draft), (4, 5)) == draft
+
+
+def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Path) -> None:
+    """The others are not sent, and stay as they are."""
+    right, wrong = DRAFT.partition("  - id: card_checked")[0], WRONG
+    server = serve(translator(draft=lambda user: right if "allows the sixth book" in user else wrong))
+    result = author(tmp_path).drafts((4, 5))[0]
+    assert not result.problems
+    assert result.draft == replace(read_draft(block(DRAFT), (4, 5)), rulings=())
+    user = server.requests[1]["messages"][-1]["content"]
+    assert "card_checked" not in user
+    assert "[5]" not in user.partition("Translate these sentences")[2]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +174,7 @@ def test_an_author_says_which_reading_the_rules_follow() -> None:
         (block("ambiguous: [{sentence: 4, question: 'a?', readings: ['x', 'x']}]\n"), "two different"),
         (block(RULE + OWN.replace("follows: 2", "follows: 3")), "the reading 3 is followed; there are 2"),
         (block(RULE + OWN.replace("follows: 2", "follows: 0")), "expected the position of a reading"),
-        (block(RULE + "followed: [{doubt: 1, reading: 1}]\n"), "there are 0 of them"),
+        (block(RULE + OTHERWISE.replace("follows: 1, ", "").replace("OTHER", "message: 'No.'")), "expected 'follows'"),
         ("x" * 300_000, "at most 200,000"),
         ('rules: "\ud800"\n', "'rules' is"),
     ],
@@ -167,30 +187,26 @@ def test_an_unusable_answer_is_an_error(answer: str, problem: str) -> None:
 # --- batches of sentences for one request
 
 
-def test_batches_end_with_their_heading_and_differ_between_drafts(tmp_path: Path) -> None:
+def test_batches_have_six_sentences(tmp_path: Path) -> None:
     path = tmp_path / "POLICY.md"
     path.write_text("# A\n\n" + "One is first. " * 9 + "\n\n# B\n\nTwo is second.\n")
     sentences = [sentence for sentence in read_document(path).sentences if sentence.kind == "sentence"]
-    assert draft_batches(sentences) == ((2, 3, 4, 5), (6, 7, 8, 9), (10,), (12,))
-    assert draft_batches(sentences, first=2) == ((2, 3), (4, 5, 6, 7), (8, 9, 10), (12,))
+    assert draft_batches(sentences) == ((2, 3, 4, 5, 6, 7), (8, 9, 10, 12))
     assert draft_batches([]) == ()
 
 
 def test_sentences_that_only_make_sense_together_stay_together(tmp_path: Path) -> None:
     path = tmp_path / "POLICY.md"
     path.write_text(
-        "One is required. Two is required. Three is required. Four is optional before noon. Otherwise it is "
-        "required. In that case a manager is asked.\n\nA refund needs:\n\n- a receipt,\n- a reason,\n- a date.\n\n"
-        "The last one stands alone.\n"
+        "One is required. Two is required. Three is required. Four is required. Five is optional before noon. "
+        "Otherwise it is required. In that case a manager is asked.\n\nA refund needs:\n\n- a receipt,\n- a reason,\n"
+        "- a date.\n\nThe last one stands alone.\n"
     )
-    sentences = read_document(path).sentences
-    assert [sentence.number for sentence in sentences] == [*range(1, 12)]
-    assert draft_batches(sentences) == ((1, 2, 3), (4, 5, 6), (7, 8, 9, 10), (11,))
-    assert draft_batches(sentences, first=2)[:2] == ((1, 2), (3, 4, 5, 6))
+    assert draft_batches(read_document(path).sentences) == ((1, 2, 3, 4), (5, 6, 7), (8, 9, 10, 11, 12))
 
 
 def test_a_long_list_is_split(tmp_path: Path) -> None:
     """Each item has its introduction beside it in the request."""
     path = tmp_path / "POLICY.md"
     path.write_text("A refund needs:\n\n" + "".join(f"- the form {number},\n" for number in range(12)))
-    assert [len(draft_batch) for draft_batch in draft_batches(read_document(path).sentences)] == [8, 4, 1]
+    assert [len(draft_batch) for draft_batch in draft_batches(read_document(path).sentences)] == [8, 5]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.models.server import Reply, text
-from tests.translation.library import block, sentences_of
+from tests.translation.library import block, case_answer, sentences_of, situation
 
 SENTENCES: list[tuple[str, str]] = [  # the text and its fate
     ("A patient is a person with a record in our system.", "definition"),
@@ -280,32 +280,46 @@ def rule_answer(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def draft_answer(numbers: Iterable[int], changes: Mapping[int, Mapping[str, Any]] | None = None) -> str:
-    rules = [rule_answer(number, **dict((changes or {}).get(number, {}))) for number in numbers]
-    return json.dumps({"rules": rules}, indent=1)
+    """The rules for sentences; the key `ambiguous` of a change is an ambiguity of the sentence."""
+    known = {number: dict((changes or {}).get(number, {})) for number in numbers}
+    doubts = [
+        {"sentence": number, **change.pop("ambiguous")} for number, change in known.items() if "ambiguous" in change
+    ]
+    rules = [rule_answer(number, **change) for number, change in known.items()]
+    return json.dumps({"rules": rules, "ambiguous": doubts}, indent=1)
+
+
+LABELS = {situation(case): case["label"] for rule in DRAFTS.values() for case in rule["cases"]}
+"""How the document means the cases."""
 
 
 def pharmacist(
     survey: Mapping[int, Mapping[str, Any]] | None = None,
     first: Mapping[int, Mapping[str, Any]] | None = None,
-    second: Mapping[int, Mapping[str, Any]] | None = None,
+    read: Mapping[str, int] | None = None,
     answered: Callable[[str, tuple[int, ...], str], str | None] = lambda *_: None,
 ) -> Callable[[dict[str, Any]], Reply]:
     """A script that translates the document.
 
     Args:
         survey: changes of the survey, by the number of the sentence.
-        first: those of the first draft.
-        second: those of the second draft.
+        first: those of the draft.
+        read: labels of cases that the reader takes otherwise than the document.
         answered: gets template, numbers and the user's message of each request; its result is sent instead, if any.
     """
+    changed = [case for change in (first or {}).values() for case in change.get("cases", ())]
+    labels = {**LABELS, **{situation(case): case["label"] for case in changed}, **(read or {})}
 
     def reply(request: dict[str, Any]) -> Reply:
         template, numbers = sentences_of(request)
-        if (other := answered(template, numbers, request["messages"][-1]["content"])) is not None:
+        user = request["messages"][-1]["content"]
+        if (other := answered(template, numbers, user)) is not None:
             return text(other)
         if template == "survey":
             return text(block(survey_answer(numbers, survey) + "\n"))
-        return text(block(draft_answer(numbers, first if template == "draft" else second) + "\n"))
+        if template == "read_cases":
+            return text(block(case_answer(user, labels)))
+        return text(block(draft_answer(numbers, first) + "\n"))
 
     return reply
 

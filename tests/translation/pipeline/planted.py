@@ -1,6 +1,7 @@
 """A document with twelve ambiguities and eight contradictions, and a model that drafts each sentence by itself.
 
-Both drafts translate both sentences of a contradiction faithfully. So only the checks of the whole policy can see it.
+It translates both sentences of a contradiction faithfully. So only the checks of the whole policy can see it. It writes
+no cases, so that no reader confirms a rule.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from tests.models.server import Reply, text
 from tests.translation.library import block, sentences_of
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED
 
-Behaviour = Literal["drafts differ", "drafts flag it", "survey flags it"]
-BEHAVIOURS: tuple[Behaviour, ...] = ("drafts differ", "drafts flag it", "survey flags it")
+Behaviour = Literal["with both rules", "in words"]
+BEHAVIOURS: tuple[Behaviour, ...] = ("with both rules", "in words")
 FACTS = ("ticket", "approval", "issued_at", "rented_at")
 _STRING, _NUMBER = {"type": "string"}, {"type": "number"}
 _TOOLS: Mapping[str, Mapping[str, Any]] = {
@@ -44,7 +45,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Clause:
-    """A sentence with its rules in the two drafts."""
+    """A sentence with its rule, the rule by its other reading, and how its author says that there is one."""
 
     sentence: str
     first: Mapping[str, Any]
@@ -127,8 +128,8 @@ CONTRADICTIONS = (
 
 def _ambiguities(*, are_planted: bool) -> Iterator[Clause]:
     for at, planted in enumerate(PLANTED):
-        behaviour = BEHAVIOURS[at % 3]
-        other = planted.second if are_planted and behaviour == "drafts differ" else planted.first
+        behaviour = BEHAVIOURS[at % 2]
+        other = planted.second if are_planted else planted.first
         first, second = (
             each.rule if isinstance(each.rule, dict) else {"temporal": each.rule} for each in (planted.first, other)
         )
@@ -172,21 +173,17 @@ class PlantedDocument:
     def reply(self, request: dict[str, Any]) -> Reply:
         """The script of the model: it repeats its draft, whatever is found."""
         template, numbers = sentences_of(request)
-        answer = self._survey(numbers) if template == "survey" else self._draft(numbers, template)
+        answer = self._survey(numbers) if template == "survey" else self._draft(numbers)
         return text(block(json.dumps(answer, indent=1) + "\n"))
 
     def _survey(self, numbers: Sequence[int]) -> dict[str, Any]:
-        clauses = self.clauses
         sentences = [
-            {"number": number, "fate": "definition" if number not in clauses else "rule"}
-            | (_question(number) if number in clauses and clauses[number].behaviour == "survey flags it" else {})
-            for number in numbers
+            {"number": number, "fate": "rule" if number in self.clauses else "definition"} for number in numbers
         ]
         return {"facts": [{"name": fact, "description": f"the {fact}"} for fact in FACTS], "sentences": sentences}
 
-    def _draft(self, numbers: Sequence[int], template: str) -> dict[str, Any]:
+    def _draft(self, numbers: Sequence[int]) -> dict[str, Any]:
         clauses = {number: self.clauses[number] for number in numbers}
-        flagged = [name for name, clause in clauses.items() if clause.behaviour == "drafts flag it"]
         declarations: dict[str, dict[str, Any]] = {}
         for clause in clauses.values():
             for key, value in clause.declarations.items():
@@ -195,16 +192,19 @@ class PlantedDocument:
             "declarations": declarations,
             "rules": [
                 {
-                    **(clause.first if template == "draft" else clause.second),
+                    **clause.first,
                     "id": f"rule_{number}",
                     "quotes": [{"sentence": number, "words": clause.sentence.rstrip(".")}],
                     "message": f"This does not hold: {clause.sentence}",
                 }
                 for number, clause in clauses.items()
             ],
-            "ambiguous": [{"sentence": unclear, **_question(unclear)} for unclear in flagged],
+            "ambiguous": [_question(number, clause) for number, clause in clauses.items() if clause.behaviour],
         }
 
 
-def _question(number: int) -> dict[str, Any]:
-    return {"question": f"What does sentence {number} mean?", "readings": ["The narrow sense.", "The wide sense."]}
+def _question(number: int, clause: Clause) -> dict[str, Any]:
+    readings = ["The narrow sense.", "The wide sense."]
+    both = {"follows": 1, "otherwise": [{**clause.second, "id": f"rule_{number}"}]}
+    question = {"sentence": number, "question": f"What does sentence {number} mean?", "readings": readings}
+    return {**question, **(both if clause.behaviour == "with both rules" else {})}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,6 @@ A suite is booked by a manager. A suite is cleaned before it is booked. Every gu
 A boat is let for a day. A boat with an engine needs a licence.
 """
 SUITE, CLEANED, KEY, BOAT, ENGINE = 2, 3, 4, 6, 7
-POLICY = {"define": {"large(r)": "r > 5"}, "policies": [{"id": "r", "temporal": "forall(book(room=n), large(n))"}]}
 WHEN = "2026-05-01T10:00:00+00:00"
 
 
@@ -40,29 +38,31 @@ def context(tmp_path: Path) -> TranslationContext:
     return TranslationContext(read_document(tmp_path / "POLICY.md"), tools, folder=tmp_path)
 
 
-def answers(context: TranslationContext, *texts: tuple[int, str], **more: Any) -> OwnerAnswers:
-    """The answers to questions about sentences; all are 'Yes'."""
+def answers(context: TranslationContext, *texts: tuple[int, str], applied: bool = False) -> OwnerAnswers:
+    """The answers to questions about sentences; all are 'Yes'. Those about suites and keys are definitions."""
     choices = (ReviewChoice("Yes", None, ""), ReviewChoice("No", None, ""))
     questions = [
-        ReviewQuestion(f"ambiguity-{at}", (context.sentence(number).hash,), more.get("rules", ()), text, choices)
+        ReviewQuestion(f"ambiguity-{at}", (context.sentence(number).hash,), (), text, choices)
         for at, (number, text) in enumerate(texts)
     ]
-    recorded_answers = {
-        question.id: RecordedAnswer(question.id, 0, "Ann", WHEN, more.get("applied", False)) for question in questions
-    }
-    return OwnerAnswers(context, questions, recorded_answers, POLICY)
+    recorded_answers = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN, applied) for question in questions}
+    enforceable = [context.sentence(number).hash for number in (CLEANED, BOAT, ENGINE)]
+    return OwnerAnswers(context, questions, recorded_answers, enforceable)
 
 
 def draft(sentence: int, temporal: str, rulings: tuple[str, ...] = ()) -> Draft:
     return Draft((sentence,), (RuleDraft("a", {"temporal": temporal}, {sentence: "words"}),), rulings=rulings)
 
 
-def test_the_most_relevant_answers_come_first(context: TranslationContext) -> None:
-    """The own ones, then those under the same heading or with words in common."""
-    texts = ((ENGINE, "Is a motor an engine?"), (KEY, "Is a card a key?"), (SUITE, "Is a large room a suite?"))
-    shown = list(answers(context, *texts, (CLEANED, "Is a wiped room clean?")).shown([CLEANED]).values())
-    words = [next(word for word in ("motor", "card", "suite", "wiped") if word in text) for text in shown]
-    assert words == ["wiped", "suite", "card", "motor"]
+def test_the_own_answers_come_first_and_those_of_definitions_follow(context: TranslationContext) -> None:
+    """Those about other sentences that have rules of their own are not shown."""
+    texts = (
+        (ENGINE, "Is a motor an engine?"),
+        (SUITE, "Is a large room a suite?"),
+        (CLEANED, "Is a wiped room clean?"),
+    )
+    shown = list(answers(context, *texts).shown([CLEANED]).values())
+    assert [next(word for word in ("motor", "suite", "wiped") if word in text) for text in shown] == ["wiped", "suite"]
 
 
 def test_answers_are_bounded_apart_from_the_own_ones(context: TranslationContext) -> None:
@@ -74,21 +74,14 @@ def test_answers_are_bounded_apart_from_the_own_ones(context: TranslationContext
     assert len("".join(shown.values())) < MOST_CHARACTERS + 200
 
 
-def test_an_answer_concerns_sentences_with_its_words_and_tools(context: TranslationContext) -> None:
-    owner = answers(context, (SUITE, "Is a large room a suite?"), rules=("r",))
-    booking = draft(CLEANED, "before(book(), true, f:clean(), true)")
-    (ruling,) = owner.concerning(booking)
-    assert owner.concerning(draft(SUITE, "forall(book(), true)")) == (), "its own sentence is mended anyway"
-    assert owner.concerning(draft(BOAT, "forall(let_boat(), true)")) == ()
-    assert owner.concerning(draft(CLEANED, "forall(clean(), true)")) == (), "no tool in common"
-    assert owner.concerning(draft(CLEANED, "forall(book(), true)", (ruling.key,))) == (), "its author knows it"
-    assert answers(context, (SUITE, "Is a large room a suite?"), rules=("r",), applied=True).concerning(booking) == ()
-
-
-def test_an_answer_concerns_rules_with_the_same_definition(context: TranslationContext) -> None:
-    owner = answers(context, (SUITE, "Is a hall a suite?"), rules=("r",))
-    assert owner.concerning(draft(ENGINE, "forall(let_boat(size=n), large(n))"))
-    assert not owner.concerning(draft(ENGINE, "forall(let_boat(size=n), n > 5)"))
+def test_an_answer_about_a_definition_concerns_those_who_quote_it(context: TranslationContext) -> None:
+    owner = answers(context, (SUITE, "Is a large room a suite?"), (CLEANED, "Is a wiped room clean?"))
+    booking = "before(book(), true, f:clean(), true)"
+    assert owner.concerns(draft(SUITE, booking))
+    assert not owner.concerns(draft(CLEANED, booking)), "it has rules of its own, which are written again anyway"
+    assert not owner.concerns(draft(BOAT, booking)), "it shares no more than words and tools"
+    assert not owner.concerns(draft(SUITE, booking, tuple(ruling.key for ruling in owner.rulings))), "it is known"
+    assert not answers(context, (SUITE, "Is a large room a suite?"), applied=True).concerns(draft(SUITE, booking))
 
 
 def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationContext, tmp_path: Path) -> None:
@@ -97,8 +90,8 @@ def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationCon
     (tmp_path / "POLICY.md").write_text(DOCUMENT.replace("with an engine", "with a sail"))
     changed = TranslationContext(read_document(tmp_path / "POLICY.md"), context.tools)
     known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    assert OwnerAnswers(changed, [question], known, {}).rulings == ()
-    assert len(OwnerAnswers(context, [question], known, {}).rulings) == 1
+    assert OwnerAnswers(changed, [question], known).rulings == ()
+    assert len(OwnerAnswers(context, [question], known).rulings) == 1
 
 
 # --- confirmations that stand after another translation

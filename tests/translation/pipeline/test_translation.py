@@ -19,7 +19,7 @@ from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review
 from guardagent.translation.pipeline import Translation, translate
 from tests.models.conftest import Serve, serve, until
 from tests.models.server import Reply, ScriptedServer, status, text
-from tests.translation.library import block, sentences_of
+from tests.translation.library import block, sentences_of, situation
 from tests.translation.pipeline import pharmacy
 from tests.translation.pipeline.pharmacy import numbered, pharmacist
 
@@ -27,21 +27,20 @@ __all__ = ["serve"]
 
 LIMIT = numbered("Never dispense")
 WHEN = "2026-05-01T10:00:00+00:00"
-INCLUSIVE: Mapping[int, Any] = {LIMIT: {}}
-EXCLUSIVE: Mapping[int, Any] = {
+AMBIGUOUS: Mapping[int, Any] = {
     LIMIT: {
-        "temporal": "forall(dispense(tablets=n), n < 30)",
-        "cases": [
-            {"id": "29", "proposed": {"tool": "dispense", "args": {"tablets": 29}}, "label": 0},
-            {"id": "1", "proposed": {"tool": "dispense", "args": {"tablets": 1}}, "label": 0},
-            {
-                "id": "30",
-                "proposed": {"tool": "dispense", "args": {"tablets": 30}},
-                "label": 1,
-                "rules": ["tablet_limit"],
-            },
-            {"id": "?", "proposed": {"tool": "dispense", "args": {}}, "label": 1, "rules": []},
-        ],
+        "ambiguous": {
+            "question": "Are thirty tablets still possible?",
+            "readings": ["Yes, thirty are possible.", "No, only fewer."],
+            "follows": 1,
+            "otherwise": [
+                {
+                    "id": "tablet_limit",
+                    "temporal": "forall(dispense(tablets=n), n < 30)",
+                    "cases": [{"id": "30", "proposed": {"tool": "dispense", "args": {"tablets": 30}}, "label": 1}],
+                }
+            ],
+        }
     }
 }
 
@@ -217,7 +216,7 @@ def test_a_draft_that_says_nothing_leaves_its_sentences_open(serve: Serve, folde
 
 def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None:
     other = {number: {"temporal": "G !tool:launch_rocket"} for number in pharmacy.RULES}
-    server = serve(pharmacist(first=other, second=other))
+    server = serve(pharmacist(first=other))
     result = translated(folder)
     assert (result.outcome, result.written) == (3, ())
     assert any("launch_rocket" in sentence.reason for sentence in result.review.sentences)
@@ -226,40 +225,114 @@ def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None
 
 @pytest.mark.slow
 def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, folder: Path) -> None:
-    serve(pharmacist(second=EXCLUSIVE))
+    """Without another request: the author wrote the rules by both readings."""
+    serve(pharmacist(first=AMBIGUOUS))
     result = translated(folder)
     assert result.outcome == 1
     (question,) = result.review.questions
-    assert "30" in question.text
-    assert len(question.choices) == 2
+    assert question.text.startswith('"Never dispense more than 30 tablets at once." Are thirty tablets still possible?')
+    assert "tablets 30 (exactly the limit)" in question.text
+    assert "reads the record with patient p1" in question.text, "the situation is one that the whole document allows"
+    assert [choice.answer for choice in question.choices] == ["allowed", "not allowed"]
     assert "n < 30" in (folder / "policies.yaml").read_text(), "the stricter one stands until there is an answer"
     answered(folder, lambda choice: choice.allowed is True)
-    server = serve(pharmacist(second=EXCLUSIVE, answered=mended))
+    server = serve(pharmacist(first=AMBIGUOUS))
     result = translated(folder)
     assert "n <= 30" in (folder / "policies.yaml").read_text()
     assert result.outcome == 0, [finding for finding in result.review.findings if finding.blocking]
     assert all(answer.applied for answer in result.review.answers)
-    assert numbers(server, "second_draft") == [LIMIT], "only the draft that contradicts the answer is mended"
-    assert not numbers(server, "draft")
-
-
-def mended(template: str, group: tuple[int, ...], user: str) -> str | None:
-    """The second draft after the answer."""
-    if template == "second_draft" and "the owner of the document answered" in user:
-        return block(pharmacy.draft_answer(group) + "\n")
-    return None
+    assert server.requests == []
 
 
 @pytest.mark.slow
-def test_what_the_model_calls_ambiguous_becomes_a_question(serve: Serve, folder: Path) -> None:
-    question = {
-        "question": "Does one blister count as one tablet?",
-        "readings": ["Yes, as one.", "No, as its tablets."],
-    }
-    serve(pharmacist(survey={LIMIT: question}))
+def test_two_readings_that_mean_the_same_are_no_question(serve: Serve, folder: Path) -> None:
+    change = dict(AMBIGUOUS[LIMIT]["ambiguous"])
+    same = {**change, "otherwise": [{"id": "tablet_limit", "temporal": "forall(dispense(tablets=n), !(n > 30))"}]}
+    serve(pharmacist(first={LIMIT: {"ambiguous": same}}))
     result = translated(folder)
-    assert [open_question.text for open_question in result.review.open_questions if "blister" in open_question.text]
+    assert (result.outcome, result.review.questions) == (0, ())
+    assert [finding.blocking for finding in result.review.findings if finding.kind == "same_readings"] == [False]
+
+
+@pytest.mark.slow
+def test_readings_that_differ_only_on_calls_that_other_rules_deny_are_no_question(serve: Serve, folder: Path) -> None:
+    """Whether more than sixty packs may be ordered on Sundays decides nothing: nobody orders more than fifty."""
+    weekdays = numbered("Stock is ordered")
+    other = [{"id": "weekdays", "temporal": "forall(order_stock(packs=n), weekday(now) <= 5 || n > 60)"}]
+    readings = {"readings": ["Always.", "Not for large orders."], "follows": 1, "otherwise": other}
+    serve(pharmacist(first={weekdays: {"ambiguous": {"question": "Also large orders?", **readings}}}))
+    result = translated(folder)
+    assert (result.outcome, result.review.questions) == (0, ())
+
+
+@pytest.mark.slow
+def test_a_question_with_two_texts_is_one(serve: Serve, folder: Path) -> None:
+    """Although two texts of it are there."""
+    twice = json.loads(pharmacy.draft_answer([LIMIT], AMBIGUOUS))["ambiguous"]
+    again = {**twice[0], "question": "Is the limit inside?"}
+
+    def doubled(template: str, group: tuple[int, ...], _: str) -> str | None:
+        if template != "draft" or LIMIT not in group:
+            return None
+        content = json.loads(pharmacy.draft_answer(group))
+        return block(json.dumps({**content, "ambiguous": [*twice, again]}) + "\n")
+
+    serve(pharmacist(answered=doubled))
+    assert len(translated(folder).review.questions) == 1
+    answered(folder, lambda choice: choice.allowed is False)
+    result = translated(folder)
+    assert (len(result.review.questions), result.outcome) == (1, 0)
+
+
+@pytest.mark.slow
+def test_a_case_that_its_reader_takes_otherwise_goes_back_and_then_to_the_owner(serve: Serve, folder: Path) -> None:
+    """The author gets the case and the reason once; who insists leaves it to the owner."""
+    thirty = {"proposed": {"tool": "dispense", "args": {"tablets": 30}}}
+    server = serve(pharmacist(read={situation(thirty): 1}))
+    result = translated(folder)
+    back = [request for request in server.requests if "somebody who reads only the document" in str(request)]
+    assert [sentences_of(request) for request in back] == [("draft", (LIMIT,))]
+    assert str(back).count("forall(") < str(server.requests[1]).count("forall(") + 3, "only the rule with the fault"
+    (question,) = result.review.questions
+    assert question.text.endswith("The agent calls dispense with tablets 30. Allowed?")
+    assert [choice.answer for choice in question.choices] == ["allowed", "not allowed"]
     assert result.outcome == 1
+    answered(folder, lambda choice: choice.allowed is True)
+    server = serve(pharmacist())
+    assert (translated(folder).outcome, server.requests) == (0, [])
+
+
+@pytest.mark.slow
+def test_a_request_whose_answer_is_cut_is_divided(serve: Serve, folder: Path) -> None:
+    """Each kind of request; what a single sentence needs is said."""
+    script = pharmacist()
+
+    def cut(request: dict[str, Any]) -> Reply:
+        return script(request) if len(sentences_of(request)[1]) <= most else text("half", finish_reason="length")
+
+    most = 4
+    server = serve(cut)
+    result = translated(folder)
+    assert (result.outcome, len(result.review.rules)) == (0, 14)
+    assert {name for request in server.requests for name, group in [sentences_of(request)] if len(group) > most} == {
+        "survey",
+        "draft",
+        "read_cases",
+    }
+    most = 0
+    serve(cut)
+    result = translated(folder, out=folder / "other.yaml")
+    assert result.outcome == 3
+    assert any("allow more with '--max-tokens'" in finding.message for finding in result.review.findings)
+
+
+@pytest.mark.slow
+def test_rules_whose_cases_nobody_reads_are_not_confirmed(serve: Serve, folder: Path) -> None:
+    serve(pharmacist(answered=lambda template, *_: "I refuse." if template == "read_cases" else None))
+    result = translated(folder)
+    assert result.outcome == 1
+    assert {rule.readings for rule in result.review.rules} == {"single"}
+    assert {"unread_cases", "single_reading"} <= {finding.kind for finding in result.review.findings}
 
 
 @pytest.mark.slow
@@ -272,7 +345,7 @@ def test_only_changed_sentences_are_translated(serve: Serve, folder: Path) -> No
     (folder / "POLICY.md").write_text(changed)
     with pytest.raises(InputError, match="Never dispense"):
         load_policies(folder / "policies.yaml", require_review=True)
-    server = serve(pharmacist(first=TWENTY, second=TWENTY))
+    server = serve(pharmacist(first=TWENTY))
     result = translated(folder)
     assert numbers(server, "draft") == [LIMIT]
     assert LIMIT in numbers(server, "survey")
@@ -347,7 +420,7 @@ def test_a_run_that_is_killed_between_two_files_leaves_nothing_half(serve: Serve
     policy, review = folder / "policies.yaml", review_path(folder / "policies.yaml")
     old = review.read_text()
     (folder / "POLICY.md").write_text(pharmacy.DOCUMENT.replace("than 30 tablets at once", "than 20 tablets at once"))
-    serve(pharmacist(first=TWENTY, second=TWENTY))
+    serve(pharmacist(first=TWENTY))
     translated(folder)
     whole = policy.read_text()
     review.write_text(old)
@@ -387,9 +460,9 @@ def test_the_cap_on_the_cost_holds_over_all_runs(serve: Serve, folder: Path) -> 
     server = serve(pharmacist())
     for _ in range(3):
         model = load_model("openai/test", prices=(10.0, 1000.0), max_tokens=100)
-        result = translated(folder, model=model, max_cost=0.22)
+        result = translated(folder, model=model, max_cost=0.17)
     assert result.outcome == 3
-    assert 0 < len(server.requests) * 0.011 <= 0.22
+    assert 0 < len(server.requests) * 0.011 <= 0.17
     assert result.written == ()
     assert any("cap" in finding.message for finding in result.review.findings)
 
@@ -419,7 +492,7 @@ def test_wrong_inputs_are_errors_before_any_call(
 
 @pytest.mark.slow
 def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder: Path) -> None:
-    serve(pharmacist(second=EXCLUSIVE))
+    serve(pharmacist(first=AMBIGUOUS))
     translated(folder)
     (folder / "POLICY.md").write_text(pharmacy.DOCUMENT + "\nBe quick.\n")
     last = {len(pharmacy.SENTENCES) + 2: {"fate": "not_enforceable", "reason": "No call shows it."}}
@@ -437,7 +510,7 @@ def test_a_review_during_the_translation_is_not_overwritten(serve: Serve, folder
 @pytest.mark.slow
 def test_nobody_answers_while_the_files_are_written(serve: Serve, folder: Path) -> None:
     """The translation waits for a reviewer who saves, and then sees the answer."""
-    serve(pharmacist(second=EXCLUSIVE))
+    serve(pharmacist(first=AMBIGUOUS))
     translated(folder)
     (folder / "POLICY.md").write_text(pharmacy.DOCUMENT + "\nBe quick.\n")
     last = {len(pharmacy.SENTENCES) + 2: {"fate": "not_enforceable", "reason": "No call shows it."}}
@@ -457,13 +530,12 @@ def test_nobody_answers_while_the_files_are_written(serve: Serve, folder: Path) 
 @pytest.mark.slow
 def test_an_answer_about_old_words_is_named(serve: Serve, folder: Path) -> None:
     """It decides nothing about the new ones; the note stays with their sentence."""
-    serve(pharmacist(second=EXCLUSIVE))
+    serve(pharmacist(first=AMBIGUOUS))
     translated(folder)
     answered(folder, lambda choice: choice.allowed is True)
-    serve(pharmacist(second=EXCLUSIVE, answered=mended))
     assert translated(folder).outcome == 0
     (folder / "POLICY.md").write_text(pharmacy.DOCUMENT.replace("than 30 tablets at once", "than 20 tablets at once"))
-    serve(pharmacist(first=TWENTY, second=TWENTY))
+    serve(pharmacist(first=TWENTY))
     for result in (translated(folder), translated(folder)):
         (finding,) = (finding for finding in result.review.findings if finding.kind == "outdated_answer")
         assert "answer of Ann" in finding.message
@@ -475,12 +547,12 @@ def test_an_answer_about_old_words_is_named(serve: Serve, folder: Path) -> None:
 
 
 def test_an_interrupted_translation_compares_nothing(serve: Serve, folder: Path) -> None:
-    script, left, lines = pharmacist(), iter(range(4)), list[str]()
+    script, left, lines = pharmacist(), iter(range(2)), list[str]()
     serve(lambda request: script(request) if next(left, None) is not None else status(401))
     result = translated(folder, parallel=1, progress=lines.append)
     assert (result.outcome, result.written) == (3, ())
-    assert any(line.startswith("Two drafts") for line in lines)
-    assert not any(line.startswith("Comparison") for line in lines)
+    assert any(line.startswith("Drafts") for line in lines)
+    assert not any(line.startswith("Reading") for line in lines)
 
 
 def test_a_server_of_tools_that_ends_at_once_is_a_wrong_input(serve: Serve, folder: Path, cli: Any) -> None:

@@ -10,8 +10,7 @@ import pytest
 from guardagent.policy.review.record import RecordedAnswer
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft
-from guardagent.translation.readings.group_reading import SentenceGroup, read_group
-from guardagent.translation.readings.questions import Ruling, ambiguity_questions, rulings_of
+from guardagent.translation.readings.questions import Ruling, ambiguity_question, rulings_of
 from tests.translation.drafts import limit
 from tests.translation.library import context as library
 
@@ -25,7 +24,7 @@ def context(tmp_path: Path) -> TranslationContext:
 
 
 def ruling(context: TranslationContext, words: str = "", choice: int | None = 0) -> Ruling:
-    (question,) = ambiguity_questions([DOUBT], context)
+    question = ambiguity_question(DOUBT, context)
     answer = RecordedAnswer(question.id, None if words else choice, "Ann", WHEN, words=words)
     return next(rulings_of([question], {question.id: answer}))
 
@@ -50,15 +49,3 @@ def test_another_answer_is_another_ruling(context: TranslationContext) -> None:
     assert ruling(context).is_kept(known, context)
     assert not ruling(context, choice=1).is_kept(known, context)
     assert not ruling(context, words="Only old ones.").is_kept(known, context)
-
-
-@pytest.mark.parametrize(
-    ("other", "mended"), [(draft(), False), (draft(most=6), True), (draft(replace(DOUBT, follows="No.")), True)]
-)
-def test_a_draft_that_says_the_same_follows_too(context: TranslationContext, other: Draft, mended: bool) -> None:
-    """Unless its author names another reading."""
-    first = draft(replace(DOUBT, follows="Yes."))
-    (question,) = ambiguity_questions([DOUBT], context)
-    known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
-    group = read_group(SentenceGroup((4,), first, other), context, known, [DOUBT], [question])
-    assert any(group.mending) is mended

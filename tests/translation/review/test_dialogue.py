@@ -11,6 +11,7 @@ from guardagent import load_policies
 from guardagent.policy.review import read_review, review_path
 from guardagent.policy.review.record import Review
 from guardagent.translation.review.dossier import read_dossier
+from tests.conftest import Cli
 from tests.translation.review.sample import POLICIES, apply_answers, edit, hold, translated
 
 
@@ -205,3 +206,14 @@ def test_of_several_questions_own_words_name_one(policies: Path) -> None:
     out = hold(policies, "s", "neither: x", "neither c: only 400", "q")
     assert "there are several questions" in out
     assert [(answer.question, answer.words) for answer in review_of(policies).answers] == [("q2", "only 400")]
+
+
+def test_a_question_is_answered_by_its_number(policies: Path, cli: Cli) -> None:
+    """By one of its answers or in own words; `--status` lists the numbers."""
+    assert "Answers: 'allowed', 'not allowed', or own words" in cli("review", policies, "--status").out
+    for words, choice, own in (("Not Allowed", 1, ""), ("only on  Mondays", None, "only on Mondays")):
+        assert cli("review", policies, "--by", "Bo", "--answer", "1", words).status == 0
+        (answer,) = review_of(policies).answers
+        assert (answer.choice, answer.words, answer.by, answer.applied) == (choice, own, "Bo", False)
+    for number, text in (("2", "allowed"), ("0", "allowed"), ("1", " ")):
+        assert cli("review", policies, "--answer", number, text).status == 2

@@ -1,0 +1,173 @@
+"""An independent reading of the cases: somebody who sees the document, and no rule, says what each case is.
+
+A rule whose cases come out as its author expects is confirmed. Where they do not, its author looks at the case again,
+and then the owner of the document is asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guardagent.errors import AnswerError
+from guardagent.policy.file.policy_keys import Key, choice
+from guardagent.translation.context import TranslationContext, facts_text, shared_data
+from guardagent.translation.drafts import Problem, RuleDraft
+from guardagent.translation.requests import (
+    ModelRequests,
+    Request,
+    listed,
+    optional_text,
+    position,
+    read_answer,
+    record,
+)
+
+BATCH = 60  # cases in one request
+_VERDICTS = {"fine": False, "against": True, "unclear": None}
+_CASE = record(
+    "case",
+    "'case' and 'verdict'",
+    Key("case", position, "the number of a case", required=True),
+    Key("verdict", choice, f"one of {', '.join(_VERDICTS)}", choices=tuple(_VERDICTS), required=True),
+    Key("why", optional_text, "a string"),
+)
+_ANSWER = record("answer", "'cases'", Key("cases", listed, "a list of cases", item=_CASE, required=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CaseReading:
+    """The opinion of a reader of the document about a case.
+
+    Attributes:
+        violates: whether its last call goes against the sentences; None if they do not tell.
+        why: the reason.
+    """
+
+    violates: bool | None
+    why: str = ""
+
+
+def case_key(rule: RuleDraft, case: Mapping[str, Any], context: TranslationContext) -> str:
+    """The key of a case: of its situation and its sentences, and not of what its author expects."""
+    sentences = sorted(context.sentence(number).hash for number in rule.quotes)
+    content = json.dumps([sentences, situation_of(case)], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def situation_of(case: Mapping[str, Any]) -> dict[str, Any]:
+    """A case without its name and what its author expects."""
+    return {key: value for key, value in case.items() if key not in ("id", "label", "rules")}
+
+
+def expected(rule: RuleDraft, case: Mapping[str, Any]) -> bool | None:
+    """Whether its author expects a violation of the rule; None where a value is unknown, which no document decides."""
+    rules, label = case.get("rules"), case.get("label")
+    if isinstance(rules, list | tuple) and rule.id in rules:
+        return True
+    return None if label == 1 and rules is not None else label == 1
+
+
+def readable_cases(
+    rules: Iterable[RuleDraft], context: TranslationContext
+) -> Iterator[tuple[RuleDraft, Mapping[str, Any], str]]:
+    """Yields the cases that a document can decide, each with its rule and its key."""
+    for rule in rules:
+        for case in rule.cases:
+            if expected(rule, case) is not None and all(
+                1 <= at <= len(context.document.sentences) for at in rule.quotes
+            ):
+                yield rule, case, case_key(rule, case, context)
+
+
+Dispute = tuple[RuleDraft, Mapping[str, Any], CaseReading]
+"""A case with its rule, and its reading, which is another one."""
+
+
+def disputes(
+    rules: Iterable[RuleDraft], read: Mapping[str, CaseReading], context: TranslationContext
+) -> Iterator[Dispute]:
+    """Yields the cases that their reader decides otherwise than their author."""
+    for rule, case, key in readable_cases(rules, context):
+        reading = read.get(key)
+        if reading is not None and reading.violates is not None and reading.violates is not expected(rule, case):
+            yield rule, case, reading
+
+
+def is_confirmed(rule: RuleDraft, read: Mapping[str, CaseReading], context: TranslationContext) -> bool:
+    """Whether a reader decides a case of a rule as its author does."""
+    keys = ((expected(rule, case), key) for rule, case, key in readable_cases([rule], context))
+    return any(key in read and read[key].violates is violates for violates, key in keys)
+
+
+def dispute_problems(disputed: Iterable[Dispute]) -> Iterator[Problem]:
+    """Yields disputed cases for the author of the rules."""
+    for rule, case, reading in disputed:
+        says = "goes against the words" if reading.violates else "does not go against the words"
+        text = (
+            f"somebody who reads only the document says that this case {says}: {reading.why or 'without a reason'}; "
+            "correct the rule or the case, or, if the words can be read both ways, say so under 'ambiguous' with the "
+            "rules by the other reading; where they are wrong, leave all as it is"
+        )
+        example = json.dumps(case, ensure_ascii=False, default=str)
+        yield Problem("reading", text, rule.id, rule.sentences, example)
+
+
+class CaseReader:
+    """Asks a model about cases.
+
+    Args:
+        context: the inputs of the translation.
+        model: makes the requests.
+        answers: returns the owner's answers that concern some sentences, as texts.
+    """
+
+    def __init__(
+        self,
+        context: TranslationContext,
+        model: ModelRequests,
+        answers: Callable[[Sequence[int]], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        self._context, self._model, self._answers = context, model, answers
+        self._shared, self._facts = shared_data(context), facts_text(context)
+
+    def read(self, rules: Iterable[RuleDraft], known: Mapping[str, CaseReading]) -> dict[str, CaseReading]:
+        """Returns the readings of the cases that are not known, by their keys.
+
+        Raises:
+            ModelError: a request has no answer.
+            AnswerError: an answer cannot be read.
+        """
+        new = {key: (rule, case) for rule, case, key in readable_cases(rules, self._context) if key not in known}
+        keys = list(new)
+        batches = [[new[key] for key in keys[at : at + BATCH]] for at in range(0, len(keys), BATCH)]
+        parts = self._model.map(lambda batch: self._model.divided(self._read_batch, batch), batches)
+        return dict(zip(keys, (reading for part in parts for readings in part for reading in readings), strict=True))
+
+    def _read_batch(self, cases: Sequence[tuple[RuleDraft, Mapping[str, Any]]]) -> list[CaseReading]:
+        numbers = sorted({number for rule, _ in cases for number in rule.quotes})
+        data = {
+            "facts": self._facts,
+            "rulings": "\n".join(self._answers(numbers).values()),
+            "cases": "\n".join(_case_text(at, *pair) for at, pair in enumerate(cases, start=1)),
+            "problem": "",
+            "answer": "",
+        }
+        request = Request("read_cases", data, self._shared, {})
+        return self._model.ask(request, lambda answer: _read(answer, len(cases)))
+
+
+def _case_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
+    sentences = " ".join(f"[{sentence}]" for sentence in rule.sentences)
+    return f"{number}. {sentences} {json.dumps(situation_of(case), ensure_ascii=False, default=str)}"
+
+
+def _read(answer: str, count: int) -> list[CaseReading]:
+    entries = {entry["case"]: entry for entry in read_answer(answer, _ANSWER)["cases"]}
+    if missing := [number for number in range(1, count + 1) if number not in entries]:
+        raise AnswerError(f"expected each of the {count} cases once; missing: {', '.join(map(str, missing))}")
+    ordered = (entries[number] for number in range(1, count + 1))
+    return [CaseReading(_VERDICTS[entry["verdict"]], " ".join(entry.get("why", "").split())) for entry in ordered]
