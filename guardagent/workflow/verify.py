@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from guardagent.errors import InputError, UnknownNameError
+from guardagent.policy.file.effect_keys import LEVELS, worst_effect
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, structural_findings
 from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.extraction import extract
-from guardagent.workflow.model.graph import Graph, unknown_parts
+from guardagent.workflow.model.graph import TOOLS, Graph, merged, unknown_parts, unknown_tools
 from guardagent.workflow.model.graph_json import read_graph
 from guardagent.workflow.model.targets import graphs_of
 
@@ -44,8 +46,10 @@ def verify(
         graph, require_human=require_human, sensitive_tools=sensitive_tools, policies=policies
     )
     findings = apply_suppressions(graph, graph_findings, _suppressions(policies))
-    rules = tuple(rule_results(graph, policies, findings)) if policies is not None else ()
-    return Report(name or graph.name, graph, tuple(findings), rules, _notes(graph), strict)
+    seen = graph if policies is None else _with_unseen_calls(graph, policies)
+    rules = tuple(rule_results(seen, policies, findings)) if policies is not None else ()
+    notes = (*_notes(seen), *([] if policies is None else _effect_notes(graph, policies.effects)))
+    return Report(name or graph.name, graph, tuple(findings), rules, notes, strict)
 
 
 def verify_all(
@@ -98,11 +102,44 @@ def _graph(target: object, name: str) -> Graph:
     return graphs_of(target).single() if str(target).endswith(".py") else read_graph(target)
 
 
+def _with_unseen_calls(graph: Graph, policies: Policies) -> Graph:
+    """The graph, in which a node with a tool that calls others may call tools that cannot be seen."""
+    marks = {
+        node.id: merged(node.metadata.get(TOOLS), *(f"{tool!r} calls other tools" for tool in outer))
+        for node in graph.nodes
+        if (outer := sorted(policies.dispatch.keys() & {*node.tools}))
+    }
+    if not marks:
+        return graph
+    nodes = (
+        replace(node, metadata={**node.metadata, TOOLS: marks[node.id]}) if node.id in marks else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))
+
+
 def _suppressions(policies: Policies | None) -> list[Suppression]:
     """The suppressions of a policy file."""
     if policies is None:
         return []
     return [Suppression(entry.check, entry.node, entry.reason, entry.place) for entry in policies.ignored]
+
+
+def _effect_notes(graph: Graph, effects: Mapping[str, str]) -> Iterable[str]:
+    """Notes the worst effect of a run, and where it is: a chain is as severe as its worst step.
+
+    Tools without an effect count as irreversible, as does a part of the graph whose tools are unknown.
+    """
+    if not effects:
+        return
+    tools = {tool: node.id for node in graph.nodes for tool in node.tools}
+    worst = LEVELS[-1] if any(map(unknown_tools, graph.nodes)) else worst_effect(effects, tools)
+    if worst is not None:
+        places = [f"{tool} ({node})" for tool, node in tools.items() if effects.get(tool, LEVELS[-1]) == worst]
+        where = f": {', '.join(places)}" if places else ""
+        yield f"the worst effect of a run is {worst}{where}"
+    if missing := sorted(tools.keys() - effects.keys()):
+        yield f"tools without an effect count as {LEVELS[-1]}: {', '.join(missing)}"
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

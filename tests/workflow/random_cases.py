@@ -37,8 +37,12 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - a fixed seed
 
-    def graph(self) -> Graph:
-        """Returns a graph of an entry, one or two exits and up to four other nodes, with random edges."""
+    def graph(self, *, forks: bool = False) -> Graph:
+        """Returns a graph of an entry, one or two exits and up to four other nodes, with random edges.
+
+        With `forks`, some edges are parallel.
+        """
+        kinds = EDGE_KINDS if forks else tuple(kind for kind in EDGE_KINDS if kind != "parallel")
         chance = self._chance
         exits = [f"end{at}" for at in range(chance.choice([1, 1, 1, 2]))]
         inner = [self._node(f"n{at}") for at in range(chance.randrange(1, 6 - len(exits)))]
@@ -46,7 +50,7 @@ class Maker:
         names = [node.id for node in nodes]
         count = chance.randrange(len(nodes) - 1, 2 * len(nodes))
         ends = [(chance.choice(names[:-1]), chance.choice(names[1:])) for _ in range(count)]
-        edges = [Edge(*edge, chance.choice(EDGE_KINDS)) for edge in dict.fromkeys([("start", names[1]), *ends])]
+        edges = [Edge(*edge, chance.choice(kinds)) for edge in dict.fromkeys([("start", names[1]), *ends])]
         return Graph("any", "test", "start", tuple(exits), tuple(nodes), tuple(edges))
 
     def _node(self, name: str) -> Node:
@@ -54,6 +58,10 @@ class Maker:
         tools = tuple(chance.sample(TOOLS, chance.choice([0, 1, 1, 1, 2, 2, 3])))
         kind = "tool" if tools and chance.random() < 0.8 else chance.choice(NODE_KINDS[3:])
         return Node(name, kind, "", tools, tools[:1], {"model_chooses": chance.random() < 0.4})
+
+    def formula(self) -> str:
+        """Returns a propositional formula."""
+        return self._form() if self._chance.random() < 0.6 else self._nested()
 
     def rule(self) -> str:
         """Returns a propositional rule."""

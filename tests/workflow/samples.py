@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from guardagent.workflow.analysis.report import GraphFinding, Report, RuleResult
+from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.model.graph import EDGE_KINDS, END, NODE_KINDS, START, Graph, GraphBuilder, mark
 
 HOSTILE = (
@@ -73,6 +73,11 @@ def support_report(graph: Graph | None = None, target: str = "agents/support.py:
         RuleResult("limit", "undecidable", message="it depends on data"),
     )  # fmt: skip
     return Report(target, graph or support(), findings, rules, ("the state is not typed",))
+
+
+def alone(report: Report) -> ReportListing:
+    """Returns the listing of a target with this workflow only."""
+    return ReportListing(report.target, (report,), is_single=True)
 
 
 def hostile() -> Graph:

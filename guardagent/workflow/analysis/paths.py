@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -15,18 +13,6 @@ Neighbours = Sequence[Sequence[int]]
 _FIRST = -1  # the parent of a node where a search begins
 _BLOCKED = -2
 _INDEX_KEY = "numbered"
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Disables garbage collection, which takes most of the time on the millions of live objects of a large graph."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,10 +16,11 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from guardagent._support.execution import without_garbage_collection
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
-from guardagent.workflow.analysis.paths import GraphIndex, on_cycles, without_garbage_collection
+from guardagent.workflow.analysis.paths import GraphIndex, on_cycles
 from guardagent.workflow.analysis.report import Mechanism
 from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 
@@ -133,13 +134,18 @@ class GraphProduct:
     """The product of a graph and one rule.
 
     A state is a node together with the state of the automaton when a run leaves that node.
+
+    Attributes:
+        automaton: the automaton of the rule; with unknown calls, that of the sets of its states.
+        letters: the letter of each tool.
     """
 
     def __init__(self, graph: NumberedGraph, rule: PropositionalMonitor) -> None:
         self._graph = graph
-        self._automaton = UncertainStates(rule.automaton) if graph.unknown_calls else rule.automaton
+        self.automaton = UncertainStates(rule.automaton) if graph.unknown_calls else rule.automaton
+        self._table = rule.automaton.table
         tools = {tool for tools, _, _ in graph.callable for tool in tools}
-        self._letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in tools}
+        self.letters = {tool: rule.alphabet.index(SessionCall(tool, {}), ok=True) for tool in tools}
         classes = self._classes()
         self._class_of = [classes[kind] for kind in graph.kinds]
         self._kinds = [graph.callable[classes.index(number)] for number in range(max(classes) + 1)]
@@ -155,7 +161,7 @@ class GraphProduct:
         class_numbers: dict[tuple[frozenset[int], bool, bool, bool], int] = {}
         classes = []
         for tools, chooses, unknown in self._graph.callable:
-            letters = frozenset([self._letters[tool] for tool in tools])
+            letters = frozenset([self.letters[tool] for tool in tools])
             classes.append(class_numbers.setdefault((letters, chooses, len(tools) > 1, unknown), len(class_numbers)))
         return classes
 
@@ -182,34 +188,42 @@ class GraphProduct:
             pending: only calls after each of which an obligation is pending.
         """
         tools, chooses, unknown = kind
-        entered = self._after_unknown(entered) if unknown else entered
-        if pending and self._automaton.accepting[entered]:
+        entered = self.after_unknown(entered) if unknown else entered
+        if pending and self.automaton.accepting[entered]:
             return {}
         exit_states: dict[int, tuple[str, ...]] = {entered: ()} if chooses else {}
         waiting: deque[tuple[int, tuple[str, ...]]] = deque([(entered, ())])
         while waiting:
             state, calls = waiting.popleft()
             for tool in tools:
-                target = self._after(state, self._letters[tool])
-                target = self._after_unknown(target) if unknown else target
-                if target not in exit_states and not (pending and self._automaton.accepting[target]):
+                target = self.after(state, self.letters[tool])
+                target = self.after_unknown(target) if unknown else target
+                if target not in exit_states and not (pending and self.automaton.accepting[target]):
                     exit_states[target] = (*calls, tool)
                     if chooses or len(tools) > 1:
                         waiting.append((target, exit_states[target]))
         return exit_states
 
-    def _after(self, state: int, letter: int) -> int:
-        if isinstance(self._automaton, UncertainStates):
-            return self._automaton.after(state, letter)
-        return self._automaton.table[state][letter]
+    def after(self, state: int, letter: int) -> int:
+        """Returns the state after a call."""
+        if isinstance(self.automaton, UncertainStates):
+            return self.automaton.after(state, letter)
+        return self.automaton.table[state][letter]
 
-    def _after_unknown(self, state: int) -> int:
-        assert isinstance(self._automaton, UncertainStates)
-        return self._automaton.after_anything(state)
+    def after_unknown(self, state: int) -> int:
+        """Returns the state after any calls, or none."""
+        assert isinstance(self.automaton, UncertainStates)
+        return self.automaton.after_anything(state)
+
+    def is_inert(self, calls: NodeCalls) -> bool:
+        """Whether the calls of a node change nothing for the rule, in whatever state."""
+        tools, _, unknown = calls
+        letters = [self.letters[tool] for tool in tools]
+        return not unknown and all(row[letter] == state for state, row in enumerate(self._table) for letter in letters)
 
     def violation(self) -> PathViolation | None:
         """Returns the shortest path with a bad prefix or a pending obligation at its end; else a postponing cycle."""
-        if all(self._automaton.accepting[state] for state in self._exits):
+        if all(self.automaton.accepting[state] for state in self._exits):
             return None  # for any order of the nodes
         mechanisms = self._explore()
         if mechanisms is None:
@@ -233,9 +247,9 @@ class GraphProduct:
         return None
 
     def _violation_in(self, at: int, nodes: Sequence[int]) -> tuple[Mechanism, State] | None:
-        if self._automaton.violated[at]:
+        if self.automaton.violated[at]:
             return "bad_prefix", (at, nodes[0])
-        if not self._automaton.accepting[at]:
+        if not self.automaton.accepting[at]:
             for node in nodes:
                 if self._graph.ends[node]:
                     return "unmet_at_end", (at, node)
@@ -288,7 +302,7 @@ class GraphProduct:
 
     def _postponing_cycle(self) -> PathViolation | None:
         """Returns the shortest path into a cycle on which an obligation is always pending."""
-        accepting = self._automaton.accepting
+        accepting = self.automaton.accepting
         pending = [(at, node) for at, nodes in self._reached if not accepting[at] for node in nodes]
         after = self._pending_successors(pending)
         cyclic = on_cycles(after)

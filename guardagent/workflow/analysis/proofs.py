@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 
 from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.language import ast
-from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language import ANSWER, ast
 from guardagent.policy.language.formula import (
     FALSE,
     TRUE,
@@ -55,6 +54,7 @@ from guardagent.policy.policies import Policies
 from guardagent.session.snapshot import Proofs, digest_of
 from guardagent.types import Decision
 from guardagent.workflow.analysis.checks import apply_suppressions, structural_findings
+from guardagent.workflow.analysis.interleaving import Forks, InterleavedProduct, TooManyConfigurationsError
 from guardagent.workflow.analysis.product import GraphProduct, NumberedGraph, PathViolation
 from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, RuleResult, RunCall
 from guardagent.workflow.model.graph import Graph, Node, unknown_tools
@@ -62,6 +62,7 @@ from guardagent.workflow.model.graph import Graph, Node, unknown_tools
 Sets = Mapping[str, frozenset[str]]
 _SHOWN = 3  # nodes in a message
 _ANSWERS = "it speaks of the final answer, which is not a step of the graph; it is checked at run time"
+_TOO_MANY = "its parallel branches can run in too many orders to look at all of them; it is checked at run time"
 _GUARDED = "a path violates it, unless the guard that judges every call of the graph has this rule"
 _MESSAGES = {
     "bad_prefix": "this path violates it",
@@ -79,12 +80,16 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         if unknown_tools(node)
     ]
     uncertain = NumberedGraph(graph, unknown_calls=True) if unseen else None
+    forks = Forks.of(graph)
     guarded = not unseen and all(node.metadata.get("guarded") for node in graph.nodes if node.tools)
     for rule in policies.rules:
         if ANSWER in rule.mentioned_tools:
             yield RuleResult(rule.id, "undecidable", message=_ANSWERS, every_run=EveryRunResult(message=_ANSWERS))
             continue
-        rule_result = _result_as_drawn(drawn, uncertain, rule, policies.tags, unseen)
+        try:
+            rule_result = _result_as_drawn(drawn, uncertain, forks, rule, policies.tags, unseen)
+        except TooManyConfigurationsError:
+            rule_result = RuleResult(rule.id, "undecidable", message=_TOO_MANY)
         by_a_call = rule_result.mechanism == "bad_prefix" and any(rule_result.emitted)
         if guarded and by_a_call and rule.source.on_violation > Decision.WARN:
             rule_result = RuleResult(rule.id, "undecidable", message=_GUARDED)
@@ -95,27 +100,32 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
 
 
 def _result_as_drawn(
-    graph: NumberedGraph, uncertain: NumberedGraph | None, rule: Rule, sets: Sets, unseen: list[str]
+    graph: NumberedGraph, uncertain: NumberedGraph | None, forks: Forks, rule: Rule, sets: Sets, unseen: list[str]
 ) -> RuleResult:
     order = order_of(ast.AllOf(rule.rules))
     needed = automaton_of(rule, order.necessary, sets)
-    violation = GraphProduct(graph, needed).violation()
+    violation = _violation(graph, forks, needed)
     shown = f"{', '.join(unseen[:_SHOWN])}{' and others' if len(unseen) > _SHOWN else ''}"
     if violation is not None and uncertain is not None:
-        violation = GraphProduct(uncertain, needed).violation()
+        violation = _violation(uncertain, forks, needed)
         if violation is None:
             message = f"whether a path violates it depends on {shown}, which may call tools that cannot be seen"
             return RuleResult(rule.id, "undecidable", message=message)
     if violation is not None:
         return _violated_on_path(rule.id, violation)
     enough = needed if order.sufficient == order.necessary else automaton_of(rule, order.sufficient, sets)
-    if enough is not needed and GraphProduct(graph, enough).violation() is not None:
+    if enough is not needed and _violation(graph, forks, enough) is not None:
         says_nothing = needed.automaton.satisfied[0]
         return RuleResult(rule.id, "undecidable", message=_undecidable_message(rule, says_nothing=says_nothing))
     if unseen and not enough.automaton.satisfied[0]:
         message = f"it holds on every visible path, but {shown} may call tools that cannot be seen"
         return RuleResult(rule.id, "undecidable", message=message)
     return RuleResult(rule.id, "proved", message="it holds on every path")
+
+
+def _violation(graph: NumberedGraph, forks: Forks, rule: PropositionalMonitor) -> PathViolation | None:
+    product = GraphProduct(graph, rule)
+    return InterleavedProduct(graph, forks, product).violation() if forks.are_there else product.violation()
 
 
 def _undecidable_message(rule: Rule, *, says_nothing: bool) -> str:
@@ -208,6 +218,8 @@ def _obstacle(graph: Graph, policies: Policies, findings: Iterable[GraphFinding]
     if unsure := [node.id for node in graph.nodes if _is_uncertain(node)]:
         more = f" and {len(unsure) - _SHOWN} more" if len(unsure) > _SHOWN else ""
         return f"parts of the graph are unknown: {', '.join(map(repr, unsure[:_SHOWN]))}{more}"
+    if outer := sorted(tool for node in graph.nodes for tool in node.tools if tool in policies.dispatch):
+        return f"{outer[0]!r} calls tools that the graph does not show"
     if graph.notes:
         return f"parts of the graph are unknown: {'; '.join(graph.notes[:_SHOWN])}"
     if policies.ignored or any(finding.suppressed or finding.check == "suppressions" for finding in findings):

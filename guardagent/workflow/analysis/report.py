@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -35,14 +35,7 @@ class GraphFinding:
     suppressed: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "check": self.check,
-            "node": self.node,
-            "severity": self.severity,
-            "message": self.message,
-            "witness": list(self.witness),
-            "suppressed": self.suppressed,
-        }
+        return {**asdict(self), "witness": list(self.witness)}
 
 
 @dataclass(frozen=True, slots=True)

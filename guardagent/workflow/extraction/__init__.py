@@ -243,6 +243,27 @@ class AgentTools:
         if gate:
             self.gated_when[name] = gate
 
+    def include(self, other: AgentTools) -> None:
+        """Adds the tools of another agent, with its remarks."""
+        for name in other.names:
+            self.add(name, other.gated_when.get(name, "") if name in other.gated else None)
+        self.unknown += [name for name in other.unknown if name not in self.unknown]
+        self.notes += [note for note in other.notes if note not in self.notes]
+
+    def add_source(self, source: str, gate: str | None = None) -> str:
+        """Adds tools of which only the source is known; returns the name that stands for them."""
+        name = f"{source}.*"
+        self.add(name, gate)
+        if name not in self.unknown:
+            self.unknown.append(name)
+        return name
+
+    def add_outside(self, tool: UnknownValue) -> None:
+        """Adds what is defined elsewhere: a function of that name, or several tools."""
+        if tool.is_function:
+            self.add(tool.name)
+        self.add_source(tool.name)
+
     def metadata(self) -> dict[str, Any]:
         """Returns the metadata of the tools for a node."""
         named = ", ".join(map(repr, self.unknown))
@@ -427,6 +448,18 @@ class Assembly:
         self._drafts[node] = Node(node, kind, label, tuple(tools), tuple(gated_tools), known)
         return node
 
+    def describe_tools(self, node: str, kind: NodeKind, label: str, box: AgentTools, **metadata: Any) -> None:
+        """Describes a node that can call some tools, with the remarks on them."""
+        about = {**box.metadata(), **metadata}
+        self.describe(node, kind, label, tools=box.names, gated_tools=box.gated, **about)
+        for note in box.notes:
+            self.note(f"{node}: {note}")
+
+    def describe_agent(self, node: str, name: str, box: AgentTools, **metadata: Any) -> None:
+        """Describes an agent, whose model chooses among its tools."""
+        kind: NodeKind = "tool" if box.names else "llm"
+        self.describe_tools(node, kind, name, box, model_chooses=bool(box.names), **metadata)
+
     def mark(self, node: str, **metadata: Any) -> None:
         """Adds metadata to a node."""
         draft = self._drafts[node]
@@ -567,8 +600,6 @@ def alternatives(assembly: Assembly, regions: Iterable[Region], repeated: bool) 
 
 
 # --- nodes that are cancelled or abandoned
-
-CONDITION = "another branch ended the run"
 
 
 def cancelled_nodes(following: Mapping[str, Iterable[str]], branches: Iterable[str], joins: Iterable[str]) -> list[str]:

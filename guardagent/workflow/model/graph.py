@@ -159,6 +159,8 @@ NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 EDGE_KINDS: tuple[EdgeKind, ...] = get_args(EdgeKind)
 
 START, END = "__start__", "__end__"
+CONDITION = "another branch ended the run"
+"""Of an edge to an exit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from guardagent._support import json_values
+from guardagent._support.execution import without_garbage_collection
 from guardagent.errors import InputError, name_hint
 from guardagent.types import EMPTY, freeze
-from guardagent.workflow.analysis.paths import GraphIndex, without_garbage_collection
+from guardagent.workflow.analysis.paths import GraphIndex
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Edge, Graph, Node, mark_problem
 
 _CHUNK = 200_000  # characters that are read at once
@@ -288,8 +289,21 @@ class _GraphReader:
             values.pop(key, None)
         graph = Graph(**values, edges=edges)
         self.check_ends(graph)
+        self.check_joins(graph)
         GraphIndex(self._ids, self._numbers, sources, targets).kept_on(graph)
         return graph
+
+    def check_joins(self, graph: Graph) -> None:
+        """Checks that each node waits for other nodes of the graph, or for some that are not known (`true`)."""
+        for at, node in enumerate(graph.nodes):
+            join, place = node.metadata.get("join"), f"nodes[{at}].metadata.join"
+            if join is None or type(join) is bool:
+                continue
+            if not isinstance(join, tuple):
+                self.fail(place, "expected a list of the nodes for which it waits, or true")
+            for name in join:
+                if type(name) is not str or name not in self._numbers or name == node.id:
+                    self.fail(place, f"{str(name)[:60]!r} is not another node; expected the id of one")
 
     # --- nodes
 

@@ -113,6 +113,8 @@ def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], V
     return table | {
         "asyncio.gather": _gathered,
         "builtins.next": _next,
+        "builtins.reversed": _reversed,
+        "builtins.sorted": _sorted,
         "builtins.str": _as_string,
         "builtins.dict": _as_table,
         "builtins.getattr": _getattr,
@@ -144,6 +146,21 @@ def _mixed(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -
     """Returns the same elements in any order."""
     items = evaluator.elements(first)
     return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
+
+
+def _sorted(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    """Returns known strings in their order; other elements in any order."""
+    ordered = None if first.cyclic or arguments.keywords else evaluator.ordered_elements(first)
+    known = [item.known[0] for item in ordered or () if len(item.known) == 1 and item.complete]
+    strings = [value for value in known if type(value) is str]
+    if ordered is None or len(strings) < len(ordered):
+        return _mixed(evaluator, arguments, first)
+    return exactly(Sequence(tuple(map(exactly, sorted(strings)))))
+
+
+def _reversed(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
+    ordered = None if first.cyclic else evaluator.ordered_elements(first)
+    return _mixed(evaluator, arguments, first) if ordered is None else exactly(Sequence(tuple(reversed(ordered))))
 
 
 def _one_of(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:

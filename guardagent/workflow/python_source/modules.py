@@ -286,9 +286,7 @@ class ProgramFiles:
                 self._acting, whole = acting_files(self._main.file, _text(self._main.file), self._imported_files)
                 if not whole:
                     self.open()
-        self._is_wanted = (
-            self._is_wanted or can_change(values) or any(acting_file.patches for acting_file in self._acting)
-        )
+        self._is_wanted = self._is_wanted or can_change(values) or any(file.patches for file in self._acting)
         if self._acting and self._is_wanted and not self._running:  # no assignment is left half done
             acting, self._acting = self._acting, []
             for acting_module in acting:

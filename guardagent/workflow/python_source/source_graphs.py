@@ -121,13 +121,9 @@ def _read(path: Path) -> tuple[Interpreter, list[tuple[FoundWorkflow, Graph | Gu
     return interpreter, list({_content(workflow, made): (workflow, made) for workflow, made in results}.values())
 
 
-def _content(found_workflow: FoundWorkflow, made: Graph | GuardError) -> object:
+def _content(workflow: FoundWorkflow, made: Graph | GuardError) -> object:
     """Returns a key for a workflow; without a name of its own, it equals others of its line with the same graph."""
-    return (
-        found_workflow.name
-        if found_workflow.bound or not isinstance(made, Graph)
-        else (found_workflow.site, made.digest)
-    )
+    return workflow.name if workflow.bound or not isinstance(made, Graph) else (workflow.site, made.digest)
 
 
 def _graph_or_error(interpreter: Interpreter, found_workflow: FoundWorkflow, path: Path) -> Graph | GuardError:

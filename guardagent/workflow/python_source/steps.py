@@ -319,6 +319,11 @@ class StepSummary:
         unread = any(not body.source_known for body in self.bodies)
         return "llm" if self.calls_model or unread else "passthrough"
 
+    def shown(self, value: object) -> Any:
+        """Returns a value in the code of the step as an extractor sees it."""
+        code = underlying(self.functions[0])[0] if self.functions else None
+        return code.shown(value) if isinstance(code, ReadableFunction) else value
+
     def metadata(self) -> dict[str, Any]:
         """Returns the metadata of the node."""
         file, line = definition(self.functions[0]) if self.functions else (None, None)
@@ -345,13 +350,10 @@ class StepSummary:
         self.tools.add(name, gate)
         self.model_chooses = self.model_chooses or not use.unconditional
 
-    def add_unknown(self, source: str, *, chooses: bool = True) -> None:
+    def add_unknown(self, source: str) -> None:
         """Adds an object whose tools are known only at run time."""
-        every = f"{source}.*"
-        self.tools.add(every)
-        self.model_chooses = self.model_chooses or chooses
-        if every not in self.tools.unknown:
-            self.tools.unknown.append(every)
+        self.tools.add_source(source)
+        self.model_chooses = True
 
 
 def gate_of(

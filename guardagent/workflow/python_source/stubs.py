@@ -288,11 +288,7 @@ class ClassStubs:
             if _is_in(module, kind.package):
                 return kind
         if path not in self._made and name[:1].isupper():
-            like = [
-                class_stub
-                for class_stub in self._ending
-                if name.endswith(class_stub.suffix) and _is_in(module, class_stub.package)
-            ]
+            like = [stub for stub in self._ending if name.endswith(stub.suffix) and _is_in(module, stub.package)]
             if like:
                 self._made[path] = ClassStub(name, module, like[0], positional=like[0].positional)
         return self._made.get(path)

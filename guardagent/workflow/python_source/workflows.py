@@ -111,6 +111,13 @@ def _looked_up(name: str, scope: NameScope | None) -> Iterator[Any]:
 MOST_DEEP = 12
 
 
+def _is_function(value: object) -> bool:
+    """Whether it is a function of the program, or a part of one; a part of a class is no workflow by itself."""
+    while isinstance(value, PartialFunction):
+        value = value.function
+    return isinstance(value, Function)
+
+
 class Likeness:
     """Computes keys of objects; equal keys mean equal content, from the same places of the program.
 
@@ -156,7 +163,8 @@ class Likeness:
             return type(value).__name__, place, self.key(value.attributes, depth)
         if isinstance(value, Interpreter):
             return ""
-        left_out = {"parent_agent"} if isinstance(value, dict) else {"parent_agent", "notes"}
+        parents = {"parent_agent", "mode"}  # what a parent sets
+        left_out = parents if isinstance(value, dict) else {"parent_agent", "notes"}
         pairs = [(str(name), self.key(field, depth)) for name, field in _fields(value).items() if name not in left_out]
         return type(value).__name__, path_of(value), *pairs
 
@@ -193,9 +201,7 @@ class ProgramWorkflows:
         self._file, self._tree = str(interpreter.file), scope.tree
         self._packages = interpreter.modules.packages
         self._imported = _imported_names(scope.tree, scope.names)
-        self._of_script = [
-            list(made_values) for made_values in self._made()
-        ]  # before any function is interpreted on its own
+        self._of_script = [list(values) for values in self._made()]  # before any function is interpreted on its own
 
     # By name.
 
@@ -352,11 +358,11 @@ class ProgramWorkflows:
 
     def _functions(self, name: str, value: object, held: dict[str, object]) -> Iterator[tuple[str, object]]:
         """Yields a function, or the methods of a class; puts the workflows that its objects store into `held`."""
-        if isinstance(value, Function | PartialFunction):
+        if _is_function(value):
             yield name, value
         if not isinstance(value, Class):
             return
-        instance = self._interpreter.make(value)
+        instance = self._instance(value)
         held |= dict(self._attributes(name, instance))
         done = _run_by_constructor(value.tree)
         self._fill(instance, value.tree, done)
@@ -369,6 +375,12 @@ class ProgramWorkflows:
                         yield f"{name}.{node.name}", method
                     elif (workflow := self._workflow_of(method)) is not None:  # of a property
                         held.setdefault(f"{name}.{node.name}", workflow)
+
+    def _instance(self, kind: Class) -> ProgramObject:
+        """Returns an object of a class: one that the script has made, or one with unknown arguments."""
+        named = (value for values in self._scope.names.values() for value in values.known)
+        made = [value for value in named if isinstance(value, ProgramObject) and value.made_of is kind]
+        return made[0] if made else self._interpreter.make(kind)
 
     def _fill(self, program_object: ProgramObject, tree: ast.ClassDef, done: set[str]) -> None:
         """Runs the methods that set attributes which the constructor leaves empty, and make nothing of a framework."""
@@ -410,55 +422,40 @@ class ProgramWorkflows:
             return own or self._file, function.tree.lineno
         return str(getattr(value, "file", "") or self._file), int(getattr(value, "line", 0) or 1)
 
-    def _alone(self, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    def _alone(self, workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Drops workflows that are part of another; keeps one of each cycle: usual, run, or the last."""
-        parts = {
-            id(found_workflow): {id(part) for part in inside(found_workflow.value)}
-            for found_workflow in found_workflows
-        }
-        ranked = sorted(
-            enumerate(found_workflows), key=lambda pair: (_rank(pair[1]), not self._is_run(pair[1]), -pair[0])
-        )
+        parts = {id(workflow): {id(part) for part in inside(workflow.value)} for workflow in workflows}
+        ranked = sorted(enumerate(workflows), key=lambda pair: (_rank(pair[1]), not self._is_run(pair[1]), -pair[0]))
         kept: list[FoundWorkflow] = []
         for _, candidate in ranked:
-            around = [
-                each for each in found_workflows if each is not candidate and id(candidate.value) in parts[id(each)]
-            ]
+            around = [each for each in workflows if each is not candidate and id(candidate.value) in parts[id(each)]]
             outer = [each for each in around if id(each.value) not in parts[id(candidate)]]
             if not outer and not any(each in kept for each in around):
                 kept.append(candidate)
-        return [found_workflow for found_workflow in found_workflows if found_workflow in kept]
+        return [workflow for workflow in workflows if workflow in kept]
 
     def _is_run(self, found_workflow: FoundWorkflow) -> bool:
         return any(self._workflow_of(each) is found_workflow.value for each in self._of_script[0])
 
-    def _in_order(self, found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
+    def _in_order(self, workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Names the workflows that are bound to no name of the file by their places, and sorts all."""
         places = _Places(self._tree)
-        taken = {found_workflow.name for found_workflow in found_workflows if found_workflow.bound}
+        taken = {workflow.name for workflow in workflows if workflow.bound}
         named: list[FoundWorkflow] = []
-        bases = [
-            found_workflow.name or places.function_at(found_workflow.site[1])
-            for found_workflow in found_workflows
-            if not found_workflow.bound
-        ]
-        for found_workflow in found_workflows:
-            name = (
-                found_workflow.name
-                if found_workflow.bound
-                else found_workflow.name or places.function_at(found_workflow.site[1])
-            )
-            if not found_workflow.bound and (not name or bases.count(name) > 1 or name in taken):
-                name = _free(".".join(filter(None, (name, places.variable_at(found_workflow.site[1])))), taken)
+        bases = [workflow.name or places.function_at(workflow.site[1]) for workflow in workflows if not workflow.bound]
+        for workflow in workflows:
+            name = workflow.name if workflow.bound else workflow.name or places.function_at(workflow.site[1])
+            if not workflow.bound and (not name or bases.count(name) > 1 or name in taken):
+                name = _free(".".join(filter(None, (name, places.variable_at(workflow.site[1])))), taken)
             taken.add(name)
             named.append(
                 replace(
-                    found_workflow,
+                    workflow,
                     name=name,
-                    site=(found_workflow.site[0], places.line_of(name, found_workflow.site[1])),
+                    site=(workflow.site[0], places.line_of(name, workflow.site[1])),
                 )
             )
-        return sorted(named, key=lambda found_workflow: found_workflow.site[1])
+        return sorted(named, key=lambda workflow: workflow.site[1])
 
 
 def _step_trees(workflows: Iterable[object]) -> set[object]:
@@ -509,12 +506,10 @@ def _fields(value: object) -> Mapping[str, object]:
     return vars(value) if type(value).__module__.startswith("guardagent.") and hasattr(value, "__dict__") else {}
 
 
-def _belongs_to(found_workflow: FoundWorkflow, classes: list[Class]) -> bool:
+def _belongs_to(workflow: FoundWorkflow, classes: list[Class]) -> bool:
     """Whether a workflow is an object of a class, or is made by its methods."""
     spans = [(made.tree.lineno, made.tree.end_lineno or 0) for made in classes]
-    return getattr(found_workflow.value, "made_of", None) in classes or any(
-        a <= found_workflow.site[1] <= b for a, b in spans
-    )
+    return getattr(workflow.value, "made_of", None) in classes or any(a <= workflow.site[1] <= b for a, b in spans)
 
 
 def _run_by_constructor(tree: ast.ClassDef) -> set[str]:
@@ -551,19 +546,11 @@ def _has_unknown(function: object) -> bool:
         return False
     spec = function.tree.args
     required = len(spec.posonlyargs) + len(spec.args) - len(spec.defaults) - passed
-    return (
-        required > 0
-        or bool(unseen.keywords or unseen.open)
-        or any(kw_default is None for kw_default in spec.kw_defaults)
-    )
+    return required > 0 or bool(unseen.keywords or unseen.open) or any(default is None for default in spec.kw_defaults)
 
 
-def _rank(found_workflow: FoundWorkflow) -> int:
-    return (
-        USUAL_NAMES.index(found_workflow.name)
-        if found_workflow.bound and found_workflow.name in USUAL_NAMES
-        else len(USUAL_NAMES)
-    )
+def _rank(workflow: FoundWorkflow) -> int:
+    return USUAL_NAMES.index(workflow.name) if workflow.bound and workflow.name in USUAL_NAMES else len(USUAL_NAMES)
 
 
 def _once(found_workflows: list[FoundWorkflow]) -> list[FoundWorkflow]:

@@ -66,39 +66,16 @@ FORMATS = Plugins(
 )
 
 
-def render(report: Report, format: str) -> str:  # noqa: A002 - as the option is called
-    """Returns the report in one of `FORMATS`.
-
-    Raises:
-        UnknownNameError: the format does not exist.
-    """
-    writer: ReportFormat = FORMATS.load(format)
-    return writer.render(report)
-
-
-def show(report: Report, format: str, stream: TextIO) -> None:  # noqa: A002
-    """Writes the report to a stream, in colour if it is a terminal and the format has colours.
-
-    Raises:
-        UnknownNameError: the format does not exist.
-    """
-    writer: ReportFormat = FORMATS.load(format)
-    if writer.show is not None:
-        writer.show(report, stream)
-    else:
-        stream.write(f"{writer.render(report).rstrip()}\n")
-
-
-def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002
-    """Returns the reports of a target in one of `FORMATS`; one report looks as with `render`.
+def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002 - as the option is called
+    """Returns the reports of a target in one of `FORMATS`.
 
     Raises:
         UnknownNameError: the format does not exist.
         InputError: the format can show only one report.
     """
-    if listing.is_single:
-        return render(listing.reports[0], format)
     writer: ReportFormat = FORMATS.load(format)
+    if listing.is_single:
+        return writer.render(listing.reports[0])
     if writer.render_all is None:
         names = ", ".join(repr(report.target) for report in listing.reports) or "none"
         raise InputError(f"{listing.target}: the format {format!r} shows one workflow; expected one of {names}")
@@ -106,16 +83,16 @@ def render_all(listing: ReportListing, format: str) -> str:  # noqa: A002
 
 
 def show_all(listing: ReportListing, format: str, stream: TextIO) -> None:  # noqa: A002
-    """Writes the reports of a target to a stream, as `show`.
+    """Writes the reports of a target to a stream, in colour if it is a terminal and the format has colours.
 
     Raises:
         UnknownNameError: the format does not exist.
         InputError: the format can show only one report.
     """
     writer: ReportFormat = FORMATS.load(format)
-    if listing.is_single:
-        show(listing.reports[0], format, stream)
-    elif writer.show_all is not None:
+    if listing.is_single and writer.show is not None:
+        writer.show(listing.reports[0], stream)
+    elif not listing.is_single and writer.show_all is not None:
         writer.show_all(listing, stream)
     else:
         stream.write(f"{render_all(listing, format).rstrip()}\n")

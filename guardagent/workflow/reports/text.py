@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
 from guardagent._terminal import single_line
-from guardagent.workflow.analysis.check_context import CheckDescription
-from guardagent.workflow.analysis.checks import descriptions
+from guardagent.workflow.analysis.checks import CheckDescription, descriptions
 from guardagent.workflow.analysis.report import (
     EveryRunResult,
     GraphFinding,

@@ -23,7 +23,7 @@ from guardagent.workflow.analysis.report import EveryRunResult, GraphFinding, Ru
 from guardagent.workflow.drawing import draw
 from guardagent.workflow.model.graph import END, START, Graph, GraphBuilder
 from guardagent.workflow.model.graph_json import read_graph
-from guardagent.workflow.reports import render
+from guardagent.workflow.reports import render_all
 from tests.conftest import Write
 from tests.frameworks.simulated_runs import Called, session
 from tests.policy.naive import holds
@@ -32,6 +32,7 @@ from tests.properties.test_soundness import ProofCase, letter_of
 from tests.tiers import slow_after
 from tests.workflow.graphs import graph_of
 from tests.workflow.random_cases import Maker
+from tests.workflow.samples import alone
 
 
 def chain(*tools: Sequence[str], **metadata: Any) -> Graph:
@@ -214,9 +215,9 @@ def test_a_rule_that_only_a_call_that_fails_breaks() -> None:
 def test_reports_show_both_results(form: str) -> None:
     """Text has both; annotations only rules that are not proved as drawn; SARIF has properties."""
     report = verify(GRAPH, compile_rules(["G(tool:export -> O tool:read_secret)", "F tool:drop"]))
-    assert "for every run: no proof: export: violates it" in render(report, form)
-    assert "for every run: no proof: a run without calls" in render(report, "github")
-    shown = json.loads(render(report, "sarif"))["runs"][0]["properties"]["rules"]
+    assert "for every run: no proof: export: violates it" in render_all(alone(report), form)
+    assert "for every run: no proof: a run without calls" in render_all(alone(report), "github")
+    shown = json.loads(render_all(alone(report), "sarif"))["runs"][0]["properties"]["rules"]
     assert [(rule["status"], rule["everyRun"]) for rule in shown] == [("proved", "violated"), ("violated", "violated")]
 
 

@@ -199,6 +199,9 @@ WRONG: dict[str, tuple[Any, str]] = {
     "metadata that is a list": (with_node(metadata=[]), r"nodes\[1\].metadata: is a list; expected an object"),
     "metadata that is null": (with_node(metadata=None), r"nodes\[1\].metadata: is null; expected an object"),
     "metadata that is deep": (with_node(metadata={"x": nested(60)}), r"nodes\[1\].metadata: is nested more than 50"),
+    "a join that is a string": (with_node(metadata={"join": "s"}), r"nodes\[1\].metadata.join: expected a list of the"),
+    "a join of no node": (with_node(metadata={"join": ["s", "x"]}), r"metadata.join: 'x' is not another node"),
+    "a join of itself": (with_node(metadata={"join": ["t"]}), r"metadata.join: 't' is not another node"),
     "an edge that is not an object": (fine(edges=[["s", "t"]]), r"edges\[0\]: is a list; expected an object"),
     "an edge with an unknown key": (with_edge(to="e"), r"edges\[1\]: unknown key 'to'"),
     "an edge without a source": (

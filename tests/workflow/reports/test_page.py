@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from guardagent.workflow.analysis.report import Report
-from guardagent.workflow.reports import render
+from guardagent.workflow.reports import render_all
 from tests.workflow.browser import PROGRAM, Page, browsing
-from tests.workflow.samples import hostile_report, support_report
+from tests.workflow.samples import alone, hostile_report, support_report
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 
@@ -27,7 +27,7 @@ class Opened:
 
     def __init__(self, browser: Page, folder: Path, report: Report) -> None:
         self.path = folder / "report.html"
-        self.path.write_text(render(report, "html"), encoding="utf-8")
+        self.path.write_text(render_all(alone(report), "html"), encoding="utf-8")
         self.browser = browser
         browser.open(self.path)
 

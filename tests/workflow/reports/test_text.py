@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph import START
-from guardagent.workflow.reports import show
+from guardagent.workflow.reports import show_all
 from guardagent.workflow.reports.text import TEXT, workflow_commands
-from tests.workflow.samples import any_graph, hostile_report, support, support_report
+from tests.workflow.samples import alone, any_graph, hostile_report, support, support_report
 
 
 def test_the_first_line_is_the_outcome() -> None:
@@ -73,7 +73,7 @@ def test_names_cannot_drive_a_terminal() -> None:
 def test_a_stream_with_few_characters_gets_ascii() -> None:
     """There is no error."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    show(support_report(), "text", stream)
+    show_all(alone(support_report()), "text", stream)
     stream.flush()
     text = stream.buffer.getvalue().decode("ascii")
     assert text.startswith("x FAILED")
