@@ -9,36 +9,33 @@ input of the program is the facts and the history as JSON; the agent output is t
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from guardagent._support.execution import without_garbage_collection
 from guardagent._support.files import require_regular
 from guardagent._support.syntax import compile_pattern
-from guardagent.errors import ContentError, InputError
+from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.counter_definitions import compile_counter
 from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.inclusions import added
-from guardagent.policy.file.policy_file import (
-    PolicyFile,
-    read_policy_data,
-    read_policy_file,
-    read_policy_text,
-)
+from guardagent.policy.file.policy_file import PolicyFile, read_policy_data, read_policy_file, read_policy_text
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import SourceText
-from guardagent.policy.language import ast
-from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.functions import rule_functions
+from guardagent.policy.language import ANSWER, ANSWER_TEXT, ast
 from guardagent.policy.language.declarations import Declarations
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule, unknown_arguments
 from guardagent.policy.language.term_parser import read_definition
 from guardagent.policy.monitors.rule import Rule, RuleMetadata, labels_of
 from guardagent.policy.policies import Policies, PolicyVersions
-from guardagent.types import Check, Context, Event, Verdict, thaw
+from guardagent.types import Check, Context, Event, Functions, Verdict, thaw
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -71,6 +68,7 @@ def load_policies(
             path of keys in `data`, where possible. Loading is all or nothing.
     """
 
+    @without_garbage_collection()
     def load() -> Policies:
         file = _read_source(path, text, data, folder)
         _require_trusted(file, path, locked, require_review)
@@ -184,9 +182,6 @@ def read_policies(path: Path | str | Sequence[Path | str]) -> Policies:
     return compile_policies(file, functions_of(file, stub_functions), lambda _: inspection_only)
 
 
-Functions = Mapping[str, Callable[..., Any]]
-
-
 def functions_of(file: PolicyFile, load: Callable[[Sequence[Path]], Functions]) -> Functions:
     """The toolbox functions of a policy file, under the prefixes of their files."""
     boxes = file.toolboxes.items()
@@ -222,7 +217,7 @@ def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -
 
 def compile_policies(
     file: PolicyFile,
-    functions: Mapping[str, Callable[..., Any]],
+    functions: Functions,
     request_check: Callable[[RuleSource], Check],
     model: Model | str | None = None,
     *,
@@ -253,6 +248,8 @@ def compile_policies(
             rules.append(_solver_rule(source, scoped, model, first))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
+    _refuse_unknown_scopes(file, rules)
+    _refuse_outer_tools(file, rules)
     reads_sources = "sources" in library.features or (base is not None and base.sources is not None)
     return Policies(
         rules,
@@ -270,6 +267,7 @@ def compile_policies(
         sources=library.sources if reads_sources else None,
         source=file,
         base=base,
+        dispatch=file.dispatch,
     )
 
 
@@ -288,6 +286,10 @@ def _library(file: PolicyFile, functions: Functions, base: Policies | None) -> L
 
 
 def _declarations(file: PolicyFile, functions: Functions) -> Declarations:
+    for name in functions.keys() & rule_functions().keys():
+        if next(iter(inspect.signature(functions[name]).parameters), "") != "state":
+            problem = f"the toolbox function {name!r} has the name of a function of the language; rename it"
+            raise ContentError(problem, file.path)
     if clash := next((name for name in (*file.definitions, *file.constants) if name in functions), None):
         key = "define" if clash in file.definitions else "constants"
         problem = f"{clash!r} is also a function of the toolbox; expected one meaning for each name"
@@ -334,13 +336,12 @@ def _monitor_count(rules: Sequence[Rule]) -> int:
 
 def _refuse_bare_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
     """Rejects a tag that is a tool in another rule: its `tool:` was forgotten."""
-    nodes = (node for rule in rules for read in rule.rules for node in ast.walk(read))
-    tools = {tool for node in nodes if isinstance(node, ast.Pattern) for tool in node.tools}
+    tools = {tool for rule in rules for pattern in rule.patterns for tool in pattern.tools}
     tools |= {tool for rule in rules for tool in rule.tools}
     sources = {source.id: source for source in file.rules}
     for rule in rules:
         for text, read in zip(sources[rule.id].statements, rule.rules, strict=False):
-            for name in sorted(labels_of(read) & tools):
+            for name in sorted(labels_of(read) & tools) if rule.labels else ():
                 problem = f"{name!r} is a tool in another rule, but is used as a tag; did you mean 'tool:{name}'?"
                 raise text.error(problem)
 
@@ -350,16 +351,37 @@ def _refuse_unknown_arguments(file: PolicyFile, rules: Sequence[Rule]) -> None:
     sources = {source.id: source for source in file.rules}
     signatures = {**(file.tools or {}), ANSWER: (ANSWER_TEXT,)}
     for rule in rules:
+        if rule.mentioned_tools.isdisjoint(signatures):
+            continue
         source = sources[rule.id]
         for at, read in enumerate(rule.rules):
-            for unknown_argument in unknown_arguments(read, file.tags, signatures):
+            for argument in unknown_arguments(read, file.tags, signatures):
                 if not source.statements:
-                    raise ContentError(f"policy {rule.id!r}: {unknown_argument.problem}", source.location)
+                    raise ContentError(f"policy {rule.id!r}: {argument.problem}", source.location)
                 text = source.statements[at]
-                shown = TemporalError(
-                    unknown_argument.problem, text.text, unknown_argument.place.line, unknown_argument.place.column
-                )
-                raise text.error(str(shown), unknown_argument.place.line, unknown_argument.place.column)
+                shown = TemporalError(argument.problem, text.text, argument.place.line, argument.place.column)
+                raise text.error(str(shown), argument.place.line, argument.place.column)
+
+
+def _refuse_unknown_scopes(file: PolicyFile, rules: Sequence[Rule]) -> None:
+    """Rejects approvals of a tool that their rule does not see, and arguments that `tools:` does not declare."""
+    judged = {rule.id: rule.tools for rule in rules}
+    for source in file.rules:
+        if (scope := source.approval_scope) is not None:
+            declared = (file.tools or {}).get(scope.tool)
+            arguments = [("argument", name, declared) for name in (*scope.same, *scope.bounded, *scope.any)]
+            for kind, name, known in (("tool", scope.tool, judged.get(source.id, file.tools)), *arguments):
+                if known is not None and name not in known:
+                    problem = f"'approvals' has the unknown {kind} {name!r}{name_hint(name, known)}"
+                    raise ContentError(problem, source.path, source.line)
+
+
+def _refuse_outer_tools(file: PolicyFile, rules: Sequence[Rule]) -> None:
+    """Rejects rules about tools that only call others: rules see the inner calls."""
+    for rule in rules:
+        for tool in sorted(rule.named_tools & file.dispatch.keys()):
+            problem = f"rule {rule.id!r} names {tool!r}, which 'dispatch:' resolves; name the tools that it calls"
+            raise ContentError(problem, file.place_of("dispatch", tool))
 
 
 def _metadata(source: RuleSource) -> RuleMetadata:
@@ -379,6 +401,9 @@ def _metadata(source: RuleSource) -> RuleMetadata:
         source.applies_to,
         source.in_pack,
         source.on_trial,
+        source.approval_scope,
+        source.escalate_to,
+        source.halts_tool,
     )
 
 
@@ -459,6 +484,7 @@ _FIXED = {
     "tools": "the policy declares the tools",
     "failed_output": "the policy tells failed calls apart",
     "ignored": "they are not verified",
+    "dispatch": "the policy resolves the calls of other tools",
 }
 _SOURCES = "rules of the policy read the sources of values, and these would get other labels"
 
@@ -530,7 +556,7 @@ def _refuse_changes(base: PolicyFile, file: PolicyFile, *, base_reads_sources: b
             raise ContentError(f"policy id {PREFIX + rule.id!r} is already used by the policy", rule.path, rule.line)
 
 
-def _refuse_clashes(base: Policies, file: PolicyFile, functions: Mapping[str, Callable[..., Any]]) -> None:
+def _refuse_clashes(base: Policies, file: PolicyFile, functions: Functions) -> None:
     source = base.source
     assert source is not None
     known = {"tags": source.tags, "constants": source.constants, "define": source.definitions}

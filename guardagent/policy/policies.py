@@ -17,17 +17,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent.errors import InputError, name_hint
+from guardagent.policy.dispatch import Dispatch, UnreadableCallError, inner_call
 from guardagent.policy.evaluation.counters import Counter
-from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, HistoryQuery, WindowIndex, names, union_of
+from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, WindowIndex, names, union_of
+from guardagent.policy.evaluation.history_query import HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.screen import CallScreen
-from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.language import ANSWER, ANSWER_TEXT
 from guardagent.policy.monitors.automaton import LabelledEvent, Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
 from guardagent.policy.provenance.readers import DeclaredLabels
 from guardagent.policy.provenance.spelling import appearance
-from guardagent.types import EMPTY, Check, Decision, Verdict
+from guardagent.policy.scope import EscalationStage
+from guardagent.types import EMPTY, Check, Decision, Functions, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,6 +161,7 @@ class Applicability:
         counters: the counters that may count the call.
         unjudged: whether every check passes. The call may still count for other calls.
         ignored: whether it also counts for no other call: no rule looks at it.
+        free: whether every check passes if the arguments are declared.
     """
 
     monitors: tuple[tuple[int, Monitor], ...]
@@ -171,9 +175,10 @@ class Applicability:
     counters: tuple[Counter, ...] = ()
     unjudged: bool = False
     ignored: bool = False
+    free: bool = False
 
     def with_problem(self, problem: str) -> Applicability:
-        return replace(self, problem=problem, needs_more_checks=True, unjudged=False, ignored=False)
+        return replace(self, problem=problem, needs_more_checks=True, unjudged=False, ignored=False, free=False)
 
 
 class ExtendedPolicies:
@@ -205,6 +210,7 @@ class _ToolApplicability(dict[str, Applicability]):
         return applicability
 
 
+_CALLS_ANOTHER = "{0!r} calls another tool, which is not known here"
 _NO_SCREEN = CallScreen((), SessionCall("", {}))  # all monitors remain
 
 
@@ -224,10 +230,13 @@ class Policies:
         counters: the counters across conversations.
         judges_answers: whether a rule speaks of the final answer.
         is_scoped: whether a policy has a scope (`applies_to`).
+        approval_scopes: what a reviewer may grant, by the id of the rule that asks; one call for the other rules.
         shadow: the candidate (`shadow:`), which judges live calls too, without effect.
         versions: the versions of the file; None for rules that were not loaded from a file.
         source: the policy file as read; None for rules that are from no file.
         listing: the policies that list calls for `unlisted: deny`: rules for one task list none.
+        of_tool: the checks of each tool, for calls without labels, as if every policy applied to everyone.
+        dispatch: the tools that call others: sessions see the inner calls.
         locked: the lock file that pins the content of these rules, and of rules for one task; None without one.
         extended: the policies with more rules for one task, as used before.
     """
@@ -244,7 +253,7 @@ class Policies:
         requests: Sequence[tuple[RuleMetadata, Check]] = (),
         tools: Mapping[str, Sequence[str] | None] | None = None,
         tags: Mapping[str, frozenset[str]] | None = None,
-        functions: Mapping[str, Callable[..., Any]] = EMPTY,
+        functions: Functions = EMPTY,
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
@@ -253,14 +262,18 @@ class Policies:
         sources: DeclaredLabels | None = None,
         source: PolicyFile | None = None,
         base: Policies | None = None,
+        dispatch: Mapping[str, Dispatch] = EMPTY,
     ) -> None:
+        self.dispatch = dispatch
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
         self.requests = tuple(requests)
         self.counters = tuple(counters)
-        metadata = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
-        self.is_scoped = any(rule_source.applies_to is not None for rule_source in metadata)
+        self._sources = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
+        self.is_scoped = any(source.applies_to is not None for source in self._sources)
+        scopes = {source.id: source.approval_scope for source in self._sources}
+        self.approval_scopes = {rule: scope for rule, scope in scopes.items() if scope is not None}
         self.functions = functions
         self.failed_output = failed_output
         self.digest = digest
@@ -287,12 +300,13 @@ class Policies:
         self._alike = {_skeleton(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
         self._other_tools = self._applicability(SessionCall("", {}))
         self._by_labels: dict[Any, Applicability] = {}
-        self._of_tool = _ToolApplicability(self._tools | {ANSWER}, self._found)
+        self._named_in: dict[str, frozenset[str]] = {}
+        self.of_tool = _ToolApplicability(self._tools | {ANSWER}, self._found)
 
     def warm_up(self) -> None:
         """Generates the code that screens calls now, instead of after the first checks of each tool."""
-        for tool in self._of_tool.known:
-            self._of_tool[tool].screen.generate()
+        for tool in self.of_tool.known:
+            self.of_tool[tool].screen.generate()
         self._other_tools.screen.generate()
 
     @property
@@ -322,8 +336,10 @@ class Policies:
         return Product([(part.alphabet, part.automaton) for part in monitors])
 
     def named_in(self, text: str) -> frozenset[str]:
-        """The tools of the policy that occur in a text."""
-        return self._tools.intersection(_NAME.findall(text))
+        """The tools of the policy that occur in the text of a rule."""
+        if text not in self._named_in:
+            self._named_in[text] = self._tools.intersection(_NAME.findall(text))
+        return self._named_in[text]
 
     def can_be_approved(self, verdict: Verdict) -> bool:
         """Whether human approval would lift every violation of an escalated call."""
@@ -333,8 +349,22 @@ class Policies:
     @cached_property
     def responses(self) -> Mapping[str, Decision]:
         """The decision on a violation of each rule, by its id."""
-        sources = [rule.source for rule in self.rules] + [source for source, _ in self.requests]
-        return {source.id: source.on_violation for source in sources}
+        return {source.id: source.on_violation for source in self._sources}
+
+    @cached_property
+    def tool_halts(self) -> frozenset[str]:
+        """The ids of the rules whose violation stops the tool."""
+        return frozenset(source.id for source in self._sources if source.halts_tool)
+
+    @cached_property
+    def effects(self) -> Mapping[str, str]:
+        """The effects of calls, by tool, as the file states them; empty if it states none."""
+        return EMPTY if self.source is None else self.source.effects
+
+    @cached_property
+    def escalations(self) -> Mapping[str, tuple[EscalationStage, ...]]:
+        """The approvers of each rule that escalates, by its id; empty where the rule does not state them."""
+        return {source.id: source.escalate_to for source in self._sources if source.on_violation is Decision.ESCALATE}
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -454,6 +484,7 @@ class Policies:
         rules = [*(rule.source for rule in self.rules), *(source for source, _ in self.requests)]
         return (
             bool(self.requests)
+            or call.tool in self.dispatch
             or any(rule.on_violation is Decision.HALT for rule in rules)
             or any(
                 not self.rule_of[at].simple or monitor.looks_back(call)
@@ -480,12 +511,8 @@ class Policies:
     def for_everyone(self, call: LabelledEvent) -> Applicability:
         """The checks that apply to a call if every policy applies to everyone."""
         if call.action is None and call.decision is None and not call.tags:
-            return self._of_tool[call.tool]
+            return self.of_tool[call.tool]
         return self._labelled(call)
-
-    def for_anyone(self, tool: str) -> Applicability:
-        """The checks of all policies that concern a tool, as if each applied to everyone."""
-        return self._of_tool[tool]
 
     def _within_scopes(self, applicability: Applicability, call: SessionCall) -> Applicability:
         """The checks of the policies that judge the calls of this principal and agent."""
@@ -500,6 +527,36 @@ class Policies:
             needs_more_checks=applicability.needs_more_checks or not listed,
             unjudged=False,
             ignored=False,
+            free=False,
+        )
+
+    def dispatched(self, call: SessionCall, applicability: Applicability) -> Applicability:
+        """Replaces a call of a tool that calls others by the inner call; returns the checks that apply to it."""
+        if call.tool not in self.dispatch:
+            return applicability
+        outer = call.tool, call.args
+        try:
+            call.tool, call.args = inner_call(self.dispatch, *outer)
+        except UnreadableCallError as error:
+            return applicability.with_problem(str(error))
+        call.sent = outer
+        return self.applicability(call)
+
+    def always_allows(self, tool: str) -> bool:
+        """Whether any call of a tool is allowed that has only declared arguments."""
+        return self.of_tool[tool].free and not self.is_scoped
+
+    def never_allows(self, call: SessionCall) -> bool:
+        """Whether all calls of a tool are denied for a principal, whatever their arguments and what came before."""
+        checks = self.applicability(call)
+        if checks.problem is not None or not checks.listed:
+            return True
+        return any(
+            self.rule_of[at].source.on_violation in (Decision.DENY, Decision.HALT)
+            and not self.rule_of[at].source.on_trial
+            and hasattr(monitor, "permits")
+            and not monitor.permits(call)
+            for at, monitor in checks.monitors
         )
 
     def rules_for(self, principal: Mapping[str, Any] | None) -> tuple[Rule, ...]:
@@ -507,7 +564,9 @@ class Policies:
         return tuple(rule for rule in self.rules if rule.source.covers(principal, None))
 
     def _found(self, tool: str) -> Applicability:
-        if tool in self._of_tool.known:
+        if tool in self.dispatch:
+            return self._other_tools.with_problem(_CALLS_ANOTHER.format(tool))
+        if tool in self.of_tool.known:
             return self._applicability(SessionCall(tool, {}))
         problem = self.problem("tool", tool)
         return self._other_tools.with_problem(problem) if problem else self._other_tools
@@ -521,6 +580,8 @@ class Policies:
 
     def problem(self, kind: str, name: str) -> str | None:
         """The reason why a call with an unknown name is denied; None if it is not."""
+        if kind == "tool" and name in self.dispatch:
+            return _CALLS_ANOTHER.format(name)
         if kind == "tool" and self._declared is not None:
             return f"unknown tool {name!r}{name_hint(name, self._declared)}"
         known_name = self._alike.get(_skeleton(f"{kind}:{name}" if kind in ("action", "decision") else name))
@@ -530,7 +591,7 @@ class Policies:
         return f"{kind} {name!r} differs from {known_name!r} only in case or space, or in signs that look alike"
 
     def _labelled(self, call: LabelledEvent) -> Applicability:
-        tool = call.tool if call.tool in self._of_tool.known else ""
+        tool = call.tool if call.tool in self.of_tool.known else ""
         action = call.action if f"action:{call.action}" in self._labels else None
         decision = call.decision if f"decision:{call.decision}" in self._labels else None
         tags = call.tags & self._labels
@@ -567,8 +628,9 @@ class Policies:
         listed = self._is_listed(call, anyone=True)
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
         declared = (ANSWER_TEXT,) if is_answer else (self._declared or {}).get(call.tool)
-        needs_more_checks = bool(self.requests or counters) or not listed or declared is not None
-        unjudged = not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors)
+        needs_more_checks = bool(self.requests or counters) or not listed
+        free = not needs_more_checks and not any(monitor.reports(call) for _, monitor in monitors)
+        unjudged = free and declared is None
         return Applicability(
             monitors,
             CallScreen(monitors, call),
@@ -576,10 +638,11 @@ class Policies:
             indexes,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
-            needs_more_checks=needs_more_checks,
+            needs_more_checks=needs_more_checks or declared is not None,
             counters=counters,
             unjudged=unjudged,
             ignored=unjudged and not stateful and not indexes,
+            free=free,
         )
 
     def _is_listed(self, call: SessionCall, *, anyone: bool = False) -> bool:

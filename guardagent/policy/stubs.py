@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, NoReturn
 
 from guardagent._support import syntax
 from guardagent.sandbox.toolbox import Tool, Toolbox
+from guardagent.types import Functions
 
 
-def stub_functions(paths: Sequence[Path]) -> Mapping[str, Callable[..., Any]]:
+def stub_functions(paths: Sequence[Path]) -> Functions:
     """Returns a stub with the same signature for each function in some files.
 
     Raises:

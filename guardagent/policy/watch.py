@@ -108,9 +108,7 @@ class PolicyWatch:
         assert path is not None
         try:
             require_regular(path)
-            return tuple(
-                dict.fromkeys([path, *(policy_content.path for policy_content in policy_contents(path)), *self._extra])
-            )
+            return tuple(dict.fromkeys([path, *(content.path for content in policy_contents(path)), *self._extra]))
         except GuardError:
             return self._files or (path, *self._extra)
 

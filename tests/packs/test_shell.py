@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.packs.credentials import is_credential_place
+from guardagent.packs import is_credential_place
 from guardagent.packs.shell.code_readers import sed_files
 from guardagent.packs.shell.findings import argument_kinds, shell_kinds
 from guardagent.packs.shell.functions import prepares, shell_findings
@@ -32,6 +32,10 @@ LARGE = {
     "paths": "cat " + "../" * 6000 + "x",
     "commands": "a;" * 9_000,
     "long": "ls " * 10_000,
+    "files": "rm " + "/srv/a " * 2_700,
+    "quoted": 'echo "a"' + ' "a"' * 4_700,
+    "functions": "\n".join(f"f{number}() {{ ls; }}" for number in range(1_100)),
+    "folders": "cd a; " * 3_100,
 }
 
 
@@ -187,6 +191,11 @@ def test_the_kinds_of_a_script(text: str, kinds: set[str]) -> None:
     assert shell_kinds(text) == kinds
 
 
+def test_a_folder_that_is_too_long_is_unknown() -> None:
+    assert shell_kinds("cd a; " * 500 + "rm b") == set()
+    assert shell_kinds("cd a; " * 600 + "rm b") == {"unreadable"}
+
+
 def test_separate_arguments_have_no_shell() -> None:
     """Nothing in them expands, but a shell that they start does."""
     assert argument_kinds(["grep", "-n", "$(x)|(y", "a.py"]) == frozenset()
@@ -309,6 +318,28 @@ def test_harmless_runs_are_rarely_stopped() -> None:
 
 def _is_stopped(earlier: list[dict[str, Any]], call: dict[str, Any]) -> bool:
     return bool(shell_findings(call, "/workspace")) or any(prepares(before, call, "/workspace") for before in earlier)
+
+
+FOLDERS, PROTECTED = ["/data", "/srv/cache/"], ["docs/legal", "/ws/LICENSE", ".github"]
+
+
+PLACES = {
+    "": "cp x /data/y; rm -rf /data/old; echo x > /srv/cache/a/b; cd /data && touch x; rm docs/*.md; "
+    "touch docs/legal2; cat docs/legal/a.md > out.txt; cp x docs",
+    "outside": "cp x /database/y; touch /databases/x",
+    "system": "cp x /data/../y",
+    "delete": "rm -rf /data; rm -rf /data/*",
+    "protected": "rm docs/legal/a.md; rm -r docs; sed -i s/a/b/ docs/legal/a.md; echo x > LICENSE; "
+    "echo x > /ws/LICENSE; cd docs && rm -r legal; rm docs/*; mv docs/legal/a.md b.md; bash -c 'rm docs/legal/a.md'",
+}
+
+
+@pytest.mark.parametrize(("kind", "commands"), PLACES.items())
+def test_folders_and_protected_paths(kind: str, commands: str) -> None:
+    """Further folders may be changed; protected paths may only be read."""
+    for command in commands.split("; "):
+        kinds = shell_findings({"command": command}, "/ws", FOLDERS, PROTECTED) or []
+        assert [other for other in kinds if other != "folders"] == [kind] * bool(kind), command
 
 
 @pytest.mark.parametrize(

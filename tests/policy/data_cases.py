@@ -55,6 +55,14 @@ VALUES: dict[str, list[Any]] = {
     "mapping": DOCS,
 }
 OUTPUTS: list[Any] = [*DOCS, *DOCS, *TEXTS, *NUMBERS, *LISTS, True, False, None]
+COMMANDS = ['"a b && ls"', '"cd a; a | wc -l"', '"a $X"', '"a; $X"', '"a &&"']
+OF_COMMAND = ['c.argv[0:1] == ["a"]', 'c.name == "a"', 'c.cwd == "a"', 'c.argv in [["a"], ["ls"]]', "c.env == c.writes"]
+SLICES = ["0:1", "1:", ":2", "-2:", "0:-1", "0.1:"]
+LISTED = ["[1, 2, 3]", '["a", "b"]', "[1, 2]"]
+DATES = ['"01/31/2026"', '"1/31/2026"', '"02/30/2026"', '"12/01/2025 "']
+DAYS = ['"2026-01-31"', '"2024-02-29"', '"2026-1-1"']
+MONEY = ['"$842.15"', '"1.234,50 €"', '"EUR -2"', '"$1,234"', '"5"']
+STATEMENTS = ['"select a from t"', '"delete from t; drop table a"', '"select a from t where"']
 NUMERALS = ['"1,234.50"', '"1,234"', '"-0.5 "', '"1,2"', '"2"', '"+3"']
 INSTANTS = [
     '"1970-01-12T14:46:40+01:00"',
@@ -98,7 +106,14 @@ class Ended:
     status: Literal["ok", "failed", "unknown"]
 
 
-Move = Step | Changed | Ended
+@dataclass(frozen=True)
+class TrialCheck:
+    """A check that reserves nothing."""
+
+    call: Step
+
+
+Move = Step | Changed | Ended | TrialCheck
 
 
 @dataclass(frozen=True)
@@ -271,6 +286,11 @@ class Maker:
             lambda: f"{text()} == {text()}",
             lambda: f"{text()} in {self.items(scope, depth - 1)}",
             lambda: f"{self._term(scope, depth - 1)} in {self.items(scope, depth - 1)}",
+            lambda: f"{self.items(scope, depth - 1)} in {self._nested_list(scope)}",
+            lambda: (
+                f"{self._chance.choice(['any', 'all'])}(c in commands({self._chance.choice(COMMANDS)}), "
+                f"{self._chance.choice(OF_COMMAND)})"
+            ),
             lambda: f"{text()} matches {self._regex()}",
             lambda: f"{self._term(scope, depth)} == {self._term(scope, depth)}",
             lambda: f"known({self._term(scope, depth)})",
@@ -296,7 +316,18 @@ class Maker:
     def _some(self, scope: _Scope, depth: int, number: Callable[[], str]) -> str:
         if depth < 0 or len(scope.calls) > 2:
             return f"{number()} {self._sign()} {number()}"
-        return self._history("some", scope, depth)
+        return self.one_of(
+            lambda: self._history("some", scope, depth),
+            lambda: self._history("previous", scope, depth),
+            lambda: self._since(scope, depth),
+        )
+
+    def _since(self, scope: _Scope, depth: int) -> str:
+        inner = scope.copy()
+        pattern, other = self._pattern(inner), self._pattern(scope.copy())
+        condition = "" if depth < 0 or self.often(0.6) else f", {self._about(inner, depth)}"
+        within = f", within {self._window(scope)}" if self.often(0.2) else ""
+        return f"since({pattern}, !{other}{condition}{within})"
 
     def _searched(self, scope: _Scope, depth: int) -> str:
         return self.one_of(
@@ -330,6 +361,8 @@ class Maker:
             lambda: f"{self._of_call(scope, depth, 'args')}.n",
             lambda: self._chance.choice(["fact(context.limit)", "state.level"]),
             lambda: f"state(stock({self.text(scope, depth - 1)}))",
+            lambda: f"{self._rows(scope, depth)}[k = {self._literal('number')}].k",
+            lambda: f"[args({self._call(scope, depth, outcome=False)}).doc][s = {self._literal('text')}].k",
             lambda: f"len({self.items(scope, depth - 1)})",
             lambda: f"len({self.text(scope, depth - 1)})",
             lambda: f"{self.items(scope, depth - 1)}[{self._chance.choice('012')}]",
@@ -338,6 +371,7 @@ class Maker:
             lambda: self._history("count", scope, depth - 1),
             lambda: self._history("count", scope, depth - 1),
             lambda: self._history("sum", scope, depth - 1),
+            lambda: self._history("distinct", scope, depth - 1),
             lambda: self._duration(scope, depth - 1),
             lambda: self._over_items("count", scope, depth - 1),
             lambda: f"({self.number(scope, depth - 1)} {self._chance.choice('+-*/%')} {self.number(scope, depth - 1)})",
@@ -345,9 +379,14 @@ class Maker:
             lambda: f"abs({self.number(scope, depth - 1)})",
             lambda: f"min({self.number(scope, depth - 1)}, {self.number(scope, depth - 1)})",
             lambda: f"max({self.items(scope, depth - 1)})",
+            lambda: f"money({self._chance.choice(MONEY)}).amount",
             lambda: f"number({self._chance.choice([*NUMERALS, self.text(scope, depth - 1)])})",
         ]
         return self.one_of(*choices, *(deeper if depth >= 0 and len(scope.calls) < 3 else []))
+
+    def _rows(self, scope: _Scope, depth: int) -> str:
+        docs = [f"{self._of_call(scope, depth, 'args')}.doc" for _ in range(self._chance.choice([1, 2]))]
+        return f"[{', '.join(docs)}]"
 
     def _duration(self, scope: _Scope, depth: int) -> str:
         """A number about the time."""
@@ -368,6 +407,9 @@ class Maker:
             lambda: f"{self._of_call(scope, depth, 'args')}.id",
             lambda: "fact(context.who)",
             lambda: f"state(owner({self.text(scope, 0) if depth > 0 else self._literal('text')}))",
+            lambda: f'date({self._chance.choice(DATES)}, "MM/DD/YYYY")',
+            lambda: f"add_months({self._chance.choice(DAYS)}, {self._variable(scope, 'number', '1')})",
+            lambda: f"add_days({self._chance.choice(DAYS)}, {self._variable(scope, 'number', '1')})",
             lambda: f"lower({self.text(scope, 0) if depth > 0 else self._literal('text')})",
             lambda: f"({self._literal('text')} + {self.text(scope, 0) if depth > 0 else self._literal('text')})",
         )
@@ -385,7 +427,16 @@ class Maker:
             lambda: f"{self._chance.choice(['links', 'emails'])}({self.text(scope, 0 if depth > 0 else -1)})",
             lambda: f"tokens({self.text(scope, 0 if depth > 0 else -1)})",
             lambda: f"find({self.text(scope, 0 if depth > 0 else -1)}, {self._regex()})",
+            lambda: self._chance.choice(
+                [f"commands({text})" for text in COMMANDS] + [f"statements({text})" for text in STATEMENTS]
+            ),
+            lambda: f"{self._chance.choice(LISTED)}[{self._chance.choice(SLICES)}]",
+            lambda: f"{self._chance.choice(LISTED)}[1:{self._variable(scope, 'number', '1')}]",
+            lambda: self._nested_list(scope),
         )
+
+    def _nested_list(self, scope: _Scope) -> str:
+        return f"[[{self._literal('number')}, 2], [{self._variable(scope, 'number', '3')}], [1, 2]]"
 
     def _call(self, scope: _Scope, depth: int, *, outcome: bool) -> str:
         """A reference to a call whose outcome or arguments are in scope."""
@@ -403,8 +454,8 @@ class Maker:
         inner = scope.copy()
         pattern = self._pattern(inner)
         condition = "true" if depth < 0 or self.often(0.4) else self._about(inner, depth)
-        summed = f", {self._summed(inner, depth)}" if which == "sum" else ""
-        timed = which in ("count", "sum", "some") and self.often(0.3)
+        summed = f", {self._summed(inner, depth)}" if which in ("sum", "distinct") else ""
+        timed = which in ("count", "sum", "some", "distinct") and self.often(0.3)
         within = f", within {self._window(scope)}" if timed else ""
         return f"{which}({pattern}, {condition}{summed}{within})"
 

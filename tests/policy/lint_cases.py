@@ -254,6 +254,12 @@ hospital: a fact that nobody gives
   (declare-const age Int)
   (declare-const consent Bool)
   consent: {operate: {permit: (and consent (>= age 0)), variables: {age: {from: args.age}}}}
+dinner: a share of nobody
+  underconstrained share pay
+  change: (<= (div total people) 9) ~ (and (> people 0) (<= (div total people) 9))
+  (declare-const total Int)
+  (declare-const people Int)
+  share: {pay: {permit: (<= (div total people) 9), variables: {total: {from: args.all}, people: {from: args.people}}}}
 deployment: a variable that may be whatever permits it
   underconstrained approved deploy
   change: approved: {free: any} ~ approved: {from: fact(approved)}

@@ -297,7 +297,7 @@ class Naive:
                 return self._state_value(function, [value(argument) for argument in arguments], scene)
         return self._of_history(term, scene, names)
 
-    def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:
+    def _of_history(self, term: ast.Term, scene: Scene, names: Names) -> Any:  # noqa: C901 - a case for each kind
         match term:
             case ast.SomeCall(pattern, condition, ok, within):
                 matches = self._found(pattern, condition, scene, names, within)
@@ -318,6 +318,17 @@ class Naive:
                 return _total(
                     [(step, match, match and self._value(summed, scene, inner)) for step, match, inner in matches]
                 )
+            case ast.CallFold("distinct", pattern, condition, counted, within):
+                matches = self._found(pattern, condition, scene, names, within)
+                return _different(
+                    [
+                        (step, match, match and self._value(counted or ast.TRUE, scene, inner))
+                        for step, match, inner in matches
+                    ]
+                )
+            case ast.CallFold(which, pattern, condition, _, within):
+                matches = self._found(pattern, condition, scene, names, within)
+                return _last_place(matches, ok=which == "last ok")
             case ast.OverItems(which, name, items, condition):
                 listed = self._value(items, scene, names)
                 if kind(listed) != "list":
@@ -472,12 +483,12 @@ def _time_of(step: Any) -> Any:
 def _read_texts(term: object) -> Iterator[Any]:
     """The terms that are read as JSON where they are texts, outside of conditions on items and calls."""
     match term:
-        case ast.Field(body) | ast.Item(body) | ast.Apply("keys" | "values" | "has", (body, *_)):
+        case ast.Field(body) | ast.Item(body) | ast.Apply("keys" | "values" | "has" | "[=]", (body, *_)):
             yield body
         case ast.OverItems(items=items):
             yield from _read_texts(items)
             return
-        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.Selected():
+        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.Selected():
             return
     for child in ast.children(term):
         yield from _read_texts(child)
@@ -515,6 +526,35 @@ def _total(steps: Sequence[tuple[Step, Truth, Any]]) -> Any:
             share = UNKNOWN if bounds is None else Between(min(0, bounds[0]), max(0, bounds[1]))
             total = computed(total, "+", share)
     return total
+
+
+def _last_place(steps: Sequence[tuple[Step, Truth, Names]], *, ok: bool) -> Any:
+    """The place of the last call over both possibilities of each call; -1 or 0 without one."""
+    least = most = -1 if ok else 0
+    for place, (step, match, _) in enumerate(steps, 1):
+        ended = {"ok": True, None: UNKNOWN}.get(step.status, False) if ok else True if _runs(step) else UNKNOWN
+        counts = both([match, ended])
+        least, most = (place if counts is True else least), (most if counts is False else place)
+    return least if least == most else Between(least, most)
+
+
+def _different(steps: Sequence[tuple[Step, Truth, Any]]) -> Any:
+    """The number of different scalars, over both possibilities of each call; an unknown one may be another."""
+    sure: list[Any] = []
+    possible: list[Any] = []
+    unread, is_any = 0, False
+    for step, match, value in steps:
+        counts = both([match, True if _runs(step) else UNKNOWN])
+        if counts is False:
+            continue
+        is_any = is_any or counts is True
+        if kind(value) not in ("text", "number", "truth value") or equal(value, value) is UNKNOWN:
+            unread += 1
+        elif not any(equal(value, other) is True for other in (sure if counts is True else possible)):
+            (sure if counts is True else possible).append(value)
+    more = [value for value in possible if not any(equal(value, other) is True for other in sure)]
+    least, most = max(len(sure), int(is_any)), len(sure) + len(more) + unread
+    return least if least == most else Between(least, most)
 
 
 def _count(values: Iterator[Any]) -> Any:

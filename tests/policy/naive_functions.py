@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, from_json, kind, number
+from tests.policy.naive_values import UNKNOWN, Between, Truth, either, equal, from_json, kind, looked_up, number
 
 
 def applied(function: str, values: Sequence[Any]) -> Any:
@@ -199,6 +199,48 @@ def _joined(around: str, first: str) -> bool:
     return near in ".@+'-" and (next_one.isalnum() or next_one == "_")
 
 
+def _date(text: str, form: str) -> Any:
+    """Reads the only format of the generated rules by the library."""
+    if form != "MM/DD/YYYY" or not re.fullmatch("[0-9]{2}/[0-9]{2}/[0-9]{4}", text.strip()):
+        return UNKNOWN
+    try:
+        return dt.datetime.strptime(text.strip(), "%m/%d/%Y").strftime("%Y-%m-%d")  # noqa: DTZ007 - a date
+    except ValueError:
+        return UNKNOWN
+
+
+def _later(*, months: int = 0, days: int = 0) -> Callable[..., Any]:
+    """Goes on day by day, or month by month."""
+
+    def evaluate(text: Any, count: Any) -> Any:
+        if kind(text) != "text" or kind(count) != "number" or number(count) is UNKNOWN:
+            return UNKNOWN
+        if number(count).denominator != 1:
+            return UNKNOWN
+        if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) or abs(number(count)) > 1000:
+            return UNKNOWN
+        year, month, day = map(int, text.split("-"))
+        for _ in range(abs(int(number(count))) * months):
+            month += 1 if number(count) > 0 else -1
+            year, month = (year + 1, 1) if month > 12 else (year - 1, 12) if month < 1 else (year, month)
+        while months and day > 28 and not _exists(year, month, day):
+            day -= 1
+        return f"{dt.date(year, month, day) + dt.timedelta(int(number(count)) * days)}"
+
+    return evaluate
+
+
+def _exists(year: int, month: int, day: int) -> bool:
+    return day <= (dt.date(year + month // 12, month % 12 + 1, 1) - dt.timedelta(1)).day
+
+
+def _money(text: str) -> Any:
+    """Knows the generated texts."""
+    amounts: dict[str, Any] = {"$842.15": Fraction("842.15"), "1.234,50 €": Fraction("1234.5"), "EUR -2": -2}
+    signs = {"$842.15": "$", "1.234,50 €": "€", "EUR -2": "EUR"}
+    return {"amount": amounts[text], "currency": signs[text]} if text in amounts else UNKNOWN
+
+
 def _local(read: Callable[[dt.datetime], Any]) -> Callable[..., Any]:
     """A function of the local time, from the offset of the zone at the instant."""
 
@@ -211,7 +253,58 @@ def _local(read: Callable[[dt.datetime], Any]) -> Callable[..., Any]:
     return evaluate
 
 
+def _slice(items: Any, start: Any, end: Any = None) -> Any:
+    """Takes the items one by one."""
+    places = [place for place in (start, end) if place is not None]
+    if kind(items) != "list" or not all(kind(place) == "number" and number(place).denominator == 1 for place in places):
+        return UNKNOWN
+    least, most = (
+        (int(place) + len(items) if place < 0 else int(place)) for place in (start, len(items) if end is None else end)
+    )
+    return [item for at, item in enumerate(items) if least <= at < most]
+
+
+def _row(rows: Any, key: Any, value: Any) -> Any:
+    """Compares each row, and then counts."""
+    rows = from_json(rows) if kind(rows) == "text" else rows
+    if kind(rows) != "list" or kind(key) != "text":
+        return UNKNOWN
+    compared = [(item, equal(looked_up(item, key), value)) for item in rows]
+    if [match for _, match in compared].count(True) != 1 or any(match is UNKNOWN for _, match in compared):
+        return UNKNOWN
+    return next(item for item, match in compared if match is True)
+
+
+def _commands(text: str) -> Any:
+    """Reads words between operators, as the generated texts have no other commands."""
+    folder, commands = ".", list[Any]()
+    for words in (part.split() for part in re.split("&&|;|[|]", text)):
+        if not words:
+            return UNKNOWN
+        if words[0] == "cd":
+            folder = words[1]
+            continue
+        is_known = not any("$" in word for word in words)
+        name = None if words[0].startswith("$") else words[0]
+        argv = words if is_known else None
+        commands.append({"argv": argv, "name": name, "reads": [], "writes": [], "cwd": folder, "env": {}})
+    return commands
+
+
+def _statements(text: str) -> Any:
+    """Knows the generated texts."""
+    shape = {"tables": ["t"], "columns": [], "functions": [], "every_row": True}
+    return {
+        "select a from t": [{**shape, "kind": "select", "columns": ["a"], "every_row": False}],
+        "delete from t; drop table a": [{**shape, "kind": "delete"}, {**shape, "kind": "drop", "tables": ["a"]}],
+    }.get(text, UNKNOWN)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "[:]": _slice,
+    "[=]": _row,
+    "commands": _of_texts(_commands),
+    "statements": _of_texts(_statements),
     "lower": _of_texts(str.lower),
     "has": _has,
     "starts_with": _of_texts(lambda text, start: text[: len(start)] == start),
@@ -231,5 +324,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hour": _local(lambda local: local.hour),
     "minute": _local(lambda local: local.minute),
     "weekday": _local(lambda local: local.weekday() + 1),
-    "date": _local(lambda local: f"{local:%Y-%m-%d}"),
+    "date": lambda value, second: (_date if kind(value) == "text" else _local(lambda local: f"{local:%Y-%m-%d}"))(
+        value, second
+    ),
+    "add_months": _later(months=1),
+    "add_days": _later(days=1),
+    "money": _of_texts(_money),
 }

@@ -156,12 +156,12 @@ def equal(left: Any, right: Any) -> Truth:
 
 
 def contained(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list of scalars of one kind, or a string in a string or set."""
+    """Whether an item is in a list of scalars of one kind or of lists, or a string in a string or set."""
     if isinstance(whole, SetRange):
         return _same(_over_sets(contained, item, whole))
     if kind(whole) == "list":
         kinds = [kind(member) for member in whole if member is not None]
-        if (kinds and kinds.count(kinds[0]) < len(kinds)) or {"list", "mapping", ""}.intersection(kinds):
+        if (kinds and kinds.count(kinds[0]) < len(kinds)) or {"mapping", ""}.intersection(kinds):
             return UNKNOWN
         return either(equal(item, member) for member in whole)
     if kind(whole) in ("text", "set") and kind(item) == "text":

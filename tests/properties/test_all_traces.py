@@ -120,7 +120,7 @@ class Naive:
             case temporal.Previous(body, strong):
                 return now(body, at - 1) if at else not strong
             case temporal.Within(steps, body):
-                return some(now(body, step) for step in range(at, min(end or 1, at + steps + 1)))
+                return some(now(body, step) for step in range(at, min(end, at + steps + 1)))
             case temporal.Until(left, right):
                 return some(now(right, i) & every(now(left, j) for j in range(at, i)) for i in range(at, end))
             case temporal.Release(left, right):

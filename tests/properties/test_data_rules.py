@@ -15,7 +15,7 @@ from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.load import compile_rules
 from guardagent.types import Event, Verdict
-from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker
+from tests.policy.data_cases import FUNCTIONS, STATES, TAGS, Case, Changed, Ended, Maker, TrialCheck
 from tests.policy.naive_data import ZONE, Naive, Step
 from tests.policy.naive_values import UNKNOWN, Truth
 from tests.tiers import slow_after
@@ -59,6 +59,8 @@ class ParallelRun:
                     self._state = state
                 case Ended() if self._records:
                     self._end(move)
+                case TrialCheck(call):
+                    self._check(call)
                 case Step(status=None):
                     self._start(move)
                 case Step():
@@ -94,12 +96,15 @@ class ParallelRun:
             self._session.record(end.output, failed=failed, permit=self._permits.pop(at))
             self._history[at] = replace(self._history[at], output=end.output, status=end.status)
 
-    def _ask(self, call: Step) -> None:
+    def _check(self, call: Step) -> None:
         """Asserts that a fork gives the same verdict as the session."""
         expected, self._time = self._naive.check(self._history, self._now(call)), call.time
         for session in (self._session, self._session.fork()):
             verdict = session.check(call.tool, call.args, facts=call.facts, reserve=False)
             self.answers.append(("check", expected, answer(verdict)))
+
+    def _ask(self, call: Step) -> None:
+        self._check(call)
         expected = self._naive.end(self._history, reported=self._reported)
         self.answers.append(("end", expected, answer(self._session.finish())))
 

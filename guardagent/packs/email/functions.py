@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import unicodedata
 from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
+
+from guardagent.packs import MAX_DEPTH, letters, with_json
 
 _RECIPIENT = re.compile(
     r"to|cc|replyto|.*(recipient|receiver|addressee|invitee|attendee|participant).*|.*(bcc|blindcopy|blindcarboncopy)"
@@ -24,7 +25,6 @@ _ATTACHMENT = re.compile(r".*attachment.*|files?|filename|filepath|documents?|pa
 _BETWEEN = re.compile(r"[\s<>,;:\"'()\[\]]+")  # between addresses
 _ALIKE = str.maketrans({"0": "o", "1": "l", "3": "e", "5": "s", "i": "l", "|": "l"})
 _URL_SAFE = str.maketrans("-_", "+/")
-_MAX_DEPTH = 20
 
 
 def recipients(arguments: dict[str, Any]) -> list[str]:
@@ -96,8 +96,7 @@ def _differ_by_one(domain: str, other: str) -> bool:
 
 def _without_names(value: Any) -> Any:
     """A value without the names that stand beside addresses."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        value = _parsed(value)
+    value = with_json(value)
     if isinstance(value, dict):
         has_address = any(isinstance(part, str) and "@" in part for part in value.values())
         names = ("name", "displayName", "display_name", "type") if has_address else ()
@@ -116,16 +115,15 @@ def _leaves(
 
     Empty values count only if they are kept. Headers in a text, or with their names beside them, count as keys.
     """
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        value = _parsed(value)
+    value = with_json(value)
     if _HEADERS.fullmatch(key):
         value = _headers(value)
-    if isinstance(value, dict) and depth < _MAX_DEPTH:
+    if isinstance(value, dict) and depth < MAX_DEPTH:
         for name, part in value.items():
-            own = re.sub(r"[^a-z]", "", str(name).lower())
+            own = letters(name)
             inner = own if names is None or names.fullmatch(own) or not key else key
             yield from _leaves(part, inner, depth + 1, names=names, keep_empty=keep_empty)
-    elif isinstance(value, list) and depth < _MAX_DEPTH:
+    elif isinstance(value, list) and depth < MAX_DEPTH:
         for part in value:
             yield from _leaves(part, key, depth + 1, names=names, keep_empty=keep_empty)
     elif keep_empty or (value not in (None, "", False) and (names is None or names.fullmatch(key))):
@@ -145,10 +143,3 @@ def _headers(value: Any) -> Any:
     lines = re.split(r"\r?\n(?![ \t])|\\r\\n|;\s*(?=[\w-]+:)", text.strip().split("\n\n")[0].split("\r\n\r\n")[0])
     named = [line.partition(":") for line in lines if re.match(r"[\w-]+:", line)]
     return [{name: content.strip()} for name, _, content in named] if len(named) == len(lines) else value
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from guardagent.packs import gravest, plain_name, strings
-from guardagent.packs.credentials import is_credential_place
+from guardagent.packs import is_credential_place, plain_name, strings
 from guardagent.packs.filesystem import FilePlace, places, roots, runs_later
 
 _PATHS = frozenset(
@@ -46,7 +45,6 @@ _PATCHED = re.compile(
     r"|to) )(?:[ab]/)?([^\t\n\r]+)",
     re.MULTILINE,
 )
-COVERS = {"secrets": ["outside_read"]}
 
 
 def file_findings(arguments: dict[str, Any], action: str, workspace: str, folders: Sequence[str]) -> list[str]:
@@ -72,7 +70,7 @@ def file_findings(arguments: dict[str, Any], action: str, workspace: str, folder
         for text in texts or ():
             for base in ("",) if folder else (*bases, *([] if bases else [""])):
                 kinds.update(_of_path(text, base, action, inside))
-    return gravest(kinds, COVERS)
+    return sorted(kinds)
 
 
 def _action(arguments: Mapping[str, Any]) -> str:

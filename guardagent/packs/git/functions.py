@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 from urllib.parse import urlsplit
 
-from guardagent.packs import gravest, named_values, plain_name, strings
+from guardagent.packs import named_values, plain_name, strings
 from guardagent.packs.shell.commands import SHELLS, inner_commands, inner_scripts
 from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.paths import is_secret
@@ -28,7 +28,6 @@ _SETTERS = re.compile(
 _OTHERS = frozenset("git-filter-repo bfg git-filter-branch".split())
 _FLAGS = frozenset("force hard delete deleted prune mirror noverify forcewithlease discardchanges skiphooks".split())
 _REFS = frozenset("branch branchname ref refspec refs refspecs targetbranch remotebranch destination".split())
-COVERS = {"code": ["unreadable"]}
 
 
 def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Sequence[str]) -> list[str]:
@@ -54,7 +53,7 @@ def git_findings(arguments: dict[str, Any], protected: Sequence[str], hosts: Seq
             kinds.update(kind for text in texts for kind in _of_script(text, limits, 0))
         else:
             kinds.update(_of_script(shlex.join(texts), limits, 0))
-    return gravest(kinds - {""}, COVERS)
+    return sorted(kinds - {""})
 
 
 def git_tool_findings(
@@ -83,7 +82,7 @@ def git_tool_findings(
     for url in named_values(arguments, {"url", "remoteurl", "repourl", "pushurl"}):
         words = [("git",), ("remote",), ("add",), ("x",), (str(url),)]
         kinds.update(_git_kinds(words, limits))
-    return gravest(kinds - {""}, COVERS)
+    return sorted(kinds - {""})
 
 
 def _set_flags(value: Any) -> Iterator[str]:

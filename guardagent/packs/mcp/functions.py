@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from guardagent.packs import leaves, letters
+
 _ADDRESS = re.compile(r".*(uri|url|urls|uris|href|link|endpoint)")
 _PATH = re.compile(r".*(path|paths|file|files|filename|filenames|folder|directory|dir|resource|source|target)")
 _ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l", "|": "l", "3": "e", "5": "s"})
 _CLOUDS = ("169.254.169.254", "100.100.100.200", "192.0.0.192", "fd00:ec2::254")
-_MAX_DEPTH = 20
 
 
 def addresses(arguments: dict[str, Any]) -> list[str]:
     """The URIs in a call: the strings under 'uri', 'url' and the like, decoded."""
-    return [_decoded(text) for key, text in _leaves(arguments) if _ADDRESS.fullmatch(key)]
+    return [_decoded(text) for key, text in _texts(arguments) if _ADDRESS.fullmatch(key)]
 
 
 def paths(arguments: dict[str, Any]) -> list[str]:
     """The paths in a call: URIs, and the strings under 'path', 'file' and the like, decoded."""
-    named = [text for key, text in _leaves(arguments) if _ADDRESS.fullmatch(key) or _PATH.fullmatch(key)]
+    named = [text for key, text in _texts(arguments) if _ADDRESS.fullmatch(key) or _PATH.fullmatch(key)]
     return [_decoded(text).replace("\\", "/") for text in named]
 
 
 def strings(value: Any) -> list[str]:
     """The strings in a value at any depth, without invisible characters that emoji and scripts use."""
-    return [re.sub("[\u200b-\u200f\u2060\ufeff\u00ad]", "", text) for _, text in _leaves(value)]
+    return [re.sub("[\u200b-\u200f\u2060\ufeff\u00ad]", "", text) for _, text in _texts(value)]
 
 
 def keys_in(value: Any) -> list[str]:
@@ -79,32 +79,15 @@ def _decoded(text: str) -> str:
     return unquote(unquote(unicodedata.normalize("NFKC", text))).strip().lower()
 
 
-def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The values that are neither lists nor mappings, as strings with their keys; content that is JSON is read."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-        value = _parsed(value)
-    if isinstance(value, dict) and depth < _MAX_DEPTH:
-        for name, part in value.items():
-            yield from _leaves(part, re.sub(r"[^a-z]", "", str(name).lower()), depth + 1)
-    elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for part in value:
-            yield from _leaves(part, key, depth + 1)
-    elif value is not None:
-        yield key, str(value)
+def _texts(value: Any) -> Iterator[tuple[str, str]]:
+    return ((key, str(leaf)) for key, leaf in leaves(value) if leaf is not None)
 
 
 def _keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for name, part in value.items():
-            yield re.sub(r"[^a-z]", "", str(name).lower())
+            yield letters(name)
             yield from _keys(part)
     elif isinstance(value, list):
         for part in value:
             yield from _keys(part)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs import named_values, strings
-from guardagent.packs.credentials import is_credential_place
+from guardagent.packs import is_credential_place, named_values, strings
 from guardagent.packs.shell.commands import all_commands, plain_words
 from guardagent.packs.shell.findings import shell_kinds
 from guardagent.packs.shell.script import ShellCommand, require_parser

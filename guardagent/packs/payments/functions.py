@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
+
+from guardagent.packs import MAX_DEPTH, leaves, letters, with_json
 
 _CENTS = r"(amount|amt|value|total)?(in)?(cents|minor|minorunits)"
 _AMOUNT = re.compile(rf".*(amount|amt|total)|value|sum|price|{_CENTS}")
@@ -32,12 +33,11 @@ _CURRENCY = re.compile(r".*currency(code)?|asset|coin|token")
 _DIGITS = r"[0-9]{1,18}(?:\.[0-9]{1,18})?|[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]{1,18}"  # '1,234' alone is ambiguous
 _NUMBER = re.compile(rf"([^\d\s.,+-]{{0,5}})\s*({_DIGITS})\s*([^\d\s.,+-]{{0,5}})")
 _SIGNS = {"$": "USD", "US$": "USD", "€": "EUR", "£": "GBP"}
-_MAX_DEPTH = 20
 
 
 def amounts(arguments: dict[str, Any]) -> list[Fraction | None]:
     """The amounts in a call; null for one that is not a number."""
-    return [_number(key, value) for key, value in _leaves(arguments) if _is_amount(key)]
+    return [_number(key, value) for key, value in leaves(arguments) if _is_amount(key)]
 
 
 def total(arguments: dict[str, Any]) -> Fraction | None:
@@ -51,16 +51,16 @@ def total(arguments: dict[str, Any]) -> Fraction | None:
 
 def currencies_in(arguments: dict[str, Any]) -> list[str]:
     """The currencies in a call, in upper case, also those that stand beside an amount."""
-    leaves = list(_leaves(arguments))
-    named = [str(value).strip().upper() for key, value in leaves if _CURRENCY.fullmatch(key)]
-    texts = [value.strip() for key, value in leaves if _AMOUNT.fullmatch(key) and isinstance(value, str)]
+    values = list(leaves(arguments))
+    named = [str(value).strip().upper() for key, value in values if _CURRENCY.fullmatch(key)]
+    texts = [value.strip() for key, value in values if _AMOUNT.fullmatch(key) and isinstance(value, str)]
     signs = [sign for text in texts if (match := _NUMBER.fullmatch(text)) for sign in match.group(1, 3) if sign]
     return [*named, *(_SIGNS.get(sign, sign.upper()) for sign in signs)]
 
 
 def recipients(arguments: dict[str, Any]) -> list[str]:
     """The recipients in a call, in lower case and without spaces."""
-    return sorted({_plain(value) for key, value in _leaves(arguments) if _RECIPIENT.fullmatch(key)} - {""})
+    return sorted({_plain(value) for key, value in leaves(arguments) if _RECIPIENT.fullmatch(key)} - {""})
 
 
 def strangers(arguments: dict[str, Any], payees: list[Any]) -> list[str]:
@@ -81,24 +81,24 @@ def payment(arguments: dict[str, Any]) -> str | None:
 
 
 def _references(arguments: dict[str, Any]) -> list[str]:
-    return sorted({_plain(value) for key, value in _leaves(arguments) if _REFERENCE.fullmatch(key)} - {""})
+    return sorted({_plain(value) for key, value in leaves(arguments) if _REFERENCE.fullmatch(key)} - {""})
 
 
 def _total(value: Any, key: str = "", depth: int = 0) -> Fraction | None:
-    value = _parsed(value)
-    if depth > _MAX_DEPTH:
+    value = with_json(value)
+    if depth > MAX_DEPTH:
         return None
     if isinstance(value, list):
         return _sum(_total(entry, key, depth + 1) for entry in value)
     if not isinstance(value, dict):
         return _number(key, value) if _is_amount(key) else None
-    parts = {_key(name): _total(entry, _key(name), depth + 1) for name, entry in value.items()}
+    parts = {letters(name): _total(entry, letters(name), depth + 1) for name, entry in value.items()}
     own = {name: part for name, part in parts.items() if part is not None and _is_amount(name)}
     sums = [part for name, part in own.items() if _SUM.fullmatch(name)]
     nested = _sum(part for name, part in parts.items() if name not in own)
     base = max([part for part in own.values() if part not in sums] + ([] if nested is None else [nested]), default=None)
     if base is not None:
-        extras = [_number(_key(name), entry) for name, entry in value.items() if _is_extra(_key(name), entry)]
+        extras = [_number(letters(name), entry) for name, entry in value.items() if _is_extra(letters(name), entry)]
         if None in extras:
             return None
         base = base * _factor(value, _TIMES) + sum((max(extra, Fraction(0)) for extra in extras if extra), Fraction(0))
@@ -118,7 +118,7 @@ def _factor(value: dict[str, Any], names: re.Pattern[str]) -> Fraction:
     """The number of times that an amount counts, at least one."""
     factor = Fraction(1)
     for name, entry in value.items():
-        if names.fullmatch(_key(name)) and entry not in (None, "", False) and _plain(entry) not in _ONCE:
+        if names.fullmatch(letters(name)) and entry not in (None, "", False) and _plain(entry) not in _ONCE:
             factor *= max(_number("", entry) or _ENDLESS, Fraction(1))
     return factor
 
@@ -126,33 +126,6 @@ def _factor(value: dict[str, Any], names: re.Pattern[str]) -> Fraction:
 def _sum(parts: Iterable[Fraction | None]) -> Fraction | None:
     amounts = [part for part in parts if part is not None]
     return sum(amounts, Fraction(0)) if amounts else None
-
-
-def _leaves(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The values that are neither lists nor mappings, with the plain form of their keys; JSON content is read."""
-    value = _parsed(value)
-    if depth <= _MAX_DEPTH and isinstance(value, dict):
-        for name, part in value.items():
-            yield from _leaves(part, _key(name), depth + 1)
-    elif depth <= _MAX_DEPTH and isinstance(value, list):
-        for part in value:
-            yield from _leaves(part, key, depth + 1)
-    else:
-        yield key, value
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[^a-z]", "", name.lower())
-
-
-def _parsed(value: Any) -> Any:
-    if not (isinstance(value, str) and value.lstrip()[:1] in ("{", "[")):
-        return value
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return parsed if isinstance(parsed, dict | list) else value
 
 
 def _number(key: str, value: Any) -> Fraction | None:

@@ -241,11 +241,13 @@ _NARROWING = {"-name", "-iname", "-path", "-regex", "-empty"}
 def check_deletions(command: ShellCommand, workspace: str) -> Iterator[str]:
     name, words = command.name, plain_words(command)
     emptied = value_after(command, "--basetemp") if name in ("pytest", "py.test") else ()
-    for path in paths_of((*emptied, *_deleted(command)), command, workspace):
+    words_of_paths = (*emptied, *_deleted(command))
+    takes_folders = bool(words_of_paths) and _is_recursive(command)
+    for path in paths_of(words_of_paths, command, workspace):
         yield from deleted(path)
         if path and _SOURCES.fullmatch(posixpath.basename(path)):
             yield from _of_folder(posixpath.dirname(path) or ".")
-        elif _is_recursive(command) or (path or "").endswith("/*"):
+        elif takes_folders or (path or "").endswith("/*"):
             yield from _of_folder(path)
     into = value_after(command, "-t", "--target-directory") or operands(command)[-1:] if name == "mv" else ()
     if any(path and zone(path) != "inside" for path in paths_of(into, command, workspace)):

@@ -126,7 +126,13 @@ _SKIPPED = dict.fromkeys(  # operands before the command
     " distrobox".split(),
     1,
 )
+_CONTAINERS = ("docker", "podman", "nerdctl", "kubectl", "oc")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def is_wrapper(name: str | None) -> bool:
+    """Whether a program runs another one that its arguments name."""
+    return name in _WRAPPERS or name in _RUNNERS or name in _CONTAINERS or name in SHELLS or name in _SCRIPTS
 
 
 def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
@@ -151,7 +157,7 @@ def inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
         yield from _of_fd(command)
     elif re.fullmatch(r"python[\d.]*", name or "") and (words := _of_module(command.words[1:])):
         yield replace(command, words=words)
-    elif name in ("docker", "podman", "nerdctl", "kubectl", "oc"):
+    elif name in _CONTAINERS:
         words = _in_container(command)
         yield from [replace(command, words=words)] if words else []
 
@@ -209,11 +215,17 @@ def _of_find(command: ShellCommand) -> Iterator[ShellCommand]:
     names = [after for word, after in pairwise(words) if word == ("-name",) and len(after) == 1]
     if folders and len(names) == 1 and names[0] != ("*",):  # what is found has this name
         folders = (tuple(f"{folder.rstrip('/')}/{names[0][0]}" for folder in folders[0]),)
+    for body in executed_words(words):
+        filled = (folders[0] if folders and word == ("{}",) else word for word in body)
+        yield replace(command, words=tuple(filled), sources=())
+
+
+def executed_words(words: tuple[Word, ...]) -> Iterator[tuple[Word, ...]]:
+    """The words of each command of `find -exec ... ;`."""
     for at, word in enumerate(words):
         if word and word[0] in ("-exec", "-execdir", "-ok", "-okdir"):
             end = next((n for n in range(at, len(words)) if words[n] and words[n][0] in (";", "+")), len(words))
-            body = (folders[0] if folders and word == ("{}",) else word for word in words[at + 1 : end])
-            yield replace(command, words=tuple(body), sources=())
+            yield words[at + 1 : end]
 
 
 def _of_module(words: tuple[Word, ...]) -> tuple[Word, ...]:

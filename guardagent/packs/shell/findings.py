@@ -20,7 +20,7 @@ from guardagent.packs.shell.commands import (
     written_files,
 )
 from guardagent.packs.shell.machine_checks import check_network, check_rights, check_secrets, check_services, shows_vars
-from guardagent.packs.shell.paths import changed, paths_of, read
+from guardagent.packs.shell.paths import changed, paths_of, read, workspace_of
 from guardagent.packs.shell.script import ShellCommand, ShellScript, read_script
 
 MAX_DEPTH = 8
@@ -74,7 +74,7 @@ def kinds_after(before: str, text: str, workspace: str = "", folder: str | None 
     """
     script, files = _prepared(before)
     used = [function for function in script.functions if re.search(rf"(?<![\w-]){_name(function)}(?![\w-])", text)]
-    moved = not folder and bool(script.folder) and (bool(workspace) or script.folder in ("/", "~"))
+    moved = not folder and bool(script.folder) and (bool(workspace_of(workspace)) or script.folder in ("/", "~"))
     names = (*files.aliases, *files.remotes, *map(posixpath.basename, files.written))
     is_used = used or moved or files.unpacked or files.cloned or any(name in text for name in names)
     if not is_used and not any(map(_BUILD_FILES.search, files.written)) and not files.remotes:

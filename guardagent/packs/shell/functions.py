@@ -5,27 +5,49 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs import gravest, named_values
+from guardagent.packs import named_values
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
+from guardagent.packs.shell.packages import allowed, packages_in
+from guardagent.packs.shell.paths import places
 from guardagent.packs.shell.script import require_parser
 
 require_parser()
 _COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
-COVERS = {"remote_code": ["unreadable"], "obfuscated": ["unreadable"], "delete": ["folders"], "control": ["processes"]}
 
 
-def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | None:
+def shell_findings(
+    arguments: dict[str, Any], workspace: str, folders: Sequence[str] = (), protected: Sequence[str] = ()
+) -> list[str] | None:
     """The kinds of danger in the arguments of a call that runs a shell command; None if there is no command.
 
     The command is the value of `command`, `cmd`, `script`, ...; without such an argument, every string is read as one.
     A list is a command without a shell.
+
+    Args:
+        arguments: the arguments.
+        workspace: the absolute folder where everything may be changed; empty for the working folder.
+        folders: further ones.
+        protected: paths that must stay as they are, absolute or in the workspace.
     """
+    workspace = places(workspace, folders, protected) if folders or protected else workspace
+    if all(type(value) is str for value in arguments.values()):
+        kinds = _of_strings(tuple(arguments.items()), workspace)
+        return None if kinds is None else list(kinds)
+    return _of_arguments(arguments, workspace)
+
+
+@lru_cache(1024)  # each rule reads the same arguments
+def _of_strings(arguments: tuple[tuple[str, str], ...], workspace: str) -> list[str] | None:
+    return _of_arguments(dict(arguments), workspace)
+
+
+def _of_arguments(arguments: dict[str, Any], workspace: str) -> list[str] | None:
     named = {key: value for key, value in arguments.items() if key.lower() in _COMMANDS}
     texts = named or {
         key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS
@@ -34,7 +56,19 @@ def shell_findings(arguments: dict[str, Any], workspace: str) -> list[str] | Non
         return None
     folder = next(_folders(arguments), "")
     kinds = {kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)}
-    return gravest(kinds - {""}, COVERS)
+    return sorted(kinds - {""})
+
+
+def other_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
+    """The packages and images that a shell command takes from outside and a list lacks; none if the list is empty."""
+    texts = [value for value in arguments.values() if isinstance(value, str)] + list(_texts(arguments))
+    names = (name for text in dict.fromkeys(texts) if listed for name in _packages(text))
+    return [name for name in dict.fromkeys(names) if not allowed(name, listed)]
+
+
+@lru_cache(1024)
+def _packages(text: str) -> tuple[str, ...]:
+    return tuple(packages_in(text))
 
 
 _PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")
@@ -42,7 +76,13 @@ _PATHS = frozenset("path filepath filename file targetfile absolutepath".split()
 _CONTENTS = frozenset("content contents filetext newstring newstr newtext text codeedit insert data".split())
 
 
-def prepares(earlier: dict[str, Any], arguments: dict[str, Any], workspace: str) -> bool:
+def prepares(
+    earlier: dict[str, Any],
+    arguments: dict[str, Any],
+    workspace: str,
+    folders: Sequence[str] = (),
+    protected: Sequence[str] = (),
+) -> bool:
     """Whether a shell command is dangerous only because of an earlier call.
 
     That call wrote or downloaded a file that the command runs, or defined a function, an alias or a remote repository.
@@ -51,7 +91,10 @@ def prepares(earlier: dict[str, Any], arguments: dict[str, Any], workspace: str)
         earlier: the arguments of the earlier call of a shell, or of a tool that writes files.
         arguments: the arguments of the command.
         workspace: the absolute folder where everything may be changed; empty for the working folder.
+        folders: further ones.
+        protected: paths that must stay as they are, as for `shell_findings`.
     """
+    workspace = places(workspace, folders, protected) if folders or protected else workspace
     texts = list(_texts(arguments))
     paths = [path for path in named_values(earlier, _PATHS) if isinstance(path, str)]
     contents = [content for content in named_values(earlier, _CONTENTS) if isinstance(content, str)]

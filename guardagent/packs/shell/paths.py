@@ -6,8 +6,9 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-from guardagent.packs.credentials import is_credential_place
+from guardagent.packs import is_credential_place
 from guardagent.packs.shell.script import ShellCommand, Word
 
 _SYSTEM = "bin boot dev etc lib lib32 lib64 opt proc root run sbin srv sys usr var System Library Applications".split()
@@ -34,6 +35,64 @@ _STARTUP = re.compile(
 )
 
 
+class PlacedPath(str):  # noqa: SLOT000 - it has defaults
+    """A resolved path, with what the policy says of its place.
+
+    Attributes:
+        is_allowed: whether it is in a further folder that may be changed.
+        is_folder: whether it is such a folder itself.
+        is_protected: whether it is in a path that must stay as it is.
+        holds_protected: whether such a path is in it.
+    """
+
+    is_allowed = is_folder = is_protected = holds_protected = False
+
+
+def places(workspace: str, folders: Iterable[str], protected: Iterable[str]) -> str:
+    """The workspace as checks pass it on, with further folders and protected paths behind it."""
+    more = [*(f"+{folder}" for folder in folders), *(f"-{path}" for path in protected)]
+    return "\0".join((workspace, *more))
+
+
+def workspace_of(places: str) -> str:
+    return places.partition("\0")[0]
+
+
+@lru_cache(64)
+def _places(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """(the workspace, the further folders, the protected paths) of a text that `places` made."""
+    workspace, *more = text.split("\0")
+    root = posixpath.normpath(workspace) if workspace else ""
+    folders = tuple(posixpath.normpath(entry[1:]) for entry in more if entry[0] == "+")
+    return root, folders, tuple(_within(posixpath.normpath(entry[1:]), root) for entry in more if entry[0] == "-")
+
+
+def _within(path: str, root: str) -> str:
+    """A path relative to the workspace if it is inside."""
+    is_inside = root and (path == root or path.startswith(root.rstrip("/") + "/"))
+    return posixpath.relpath(path, root) if is_inside else path
+
+
+def _placed(path: str, folders: tuple[str, ...], protected: tuple[str, ...]) -> PlacedPath:
+    place = PlacedPath(path)
+    place.is_folder = path.rstrip("/*") in folders
+    place.is_allowed = place.is_folder or path.startswith(tuple(f"{folder}/" for folder in folders))
+    meeting = [entry for entry in protected if _meets(_parts(path), _parts(entry))]
+    place.is_protected = any(len(_parts(path)) >= len(_parts(entry)) for entry in meeting)
+    place.holds_protected = bool(meeting)
+    return place
+
+
+def _parts(path: str) -> list[str]:
+    return [part for at, part in enumerate(path.split("/")) if part not in ("", ".") or (at == 0 and path[:1] == "/")]
+
+
+def _meets(path: list[str], entry: list[str]) -> bool:
+    """Whether one path, which may be a pattern, is the other one or in it."""
+    pairs = list(zip(path, entry, strict=False))
+    return "**" in path or all(fnmatch.fnmatchcase(other, part) for part, other in pairs)
+
+
 def resolved(path: str, folder: str | None, workspace: str) -> str | None:
     """A path without `.` and `..`, relative to the workspace if it is inside; None if it is unknown."""
     path = re.sub(r"^(?:file://|-+[\w-]*=)", "", path)
@@ -46,10 +105,9 @@ def resolved(path: str, folder: str | None, workspace: str) -> str | None:
     else:
         path = posixpath.normpath(path)
     path = re.sub(r"^//+", "/", path)
-    root = posixpath.normpath(workspace) if workspace else ""
-    if root and (path == root or path.startswith(root.rstrip("/") + "/")):
-        return posixpath.relpath(path, root)
-    return path
+    root, folders, protected = _places(workspace)
+    path = _within(path, root)
+    return _placed(path, folders, protected) if folders or protected else path
 
 
 def is_elsewhere(text: str) -> bool:
@@ -70,6 +128,8 @@ def zone(path: str) -> str:
         return "startup"
     if path.startswith("/dev"):
         return "device"
+    if isinstance(path, PlacedPath) and path.is_allowed:
+        return "temporary"
     if path in _TEMPORARY or path.startswith(tuple(f"{folder}/" for folder in _TEMPORARY)):
         return "temporary"
     if path.startswith("/"):
@@ -121,6 +181,8 @@ def changed(path: str | None) -> Iterator[str]:
         yield "unreadable"
         return
     where = zone(path)
+    if isinstance(path, PlacedPath) and path.is_protected:
+        yield "protected"
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         yield "reverse_shell"
     elif where not in ("inside", "temporary"):
@@ -147,6 +209,10 @@ def secret_kinds(path: str) -> Iterator[str]:
 
 def deleted(path: str | None) -> Iterator[str]:
     """As a change; whole folders are more."""
+    if isinstance(path, PlacedPath) and path.holds_protected:
+        yield "protected"
+    if isinstance(path, PlacedPath) and path.is_folder:
+        yield "delete"
     if path in (None, "/", "~", ".", "..", "*", "**", "./*", ".*", "~/*", "/*") or (path or "").endswith("/.git"):
         yield "delete" if path is not None else "unreadable"
     elif path is not None and zone(path) not in ("inside", "temporary"):

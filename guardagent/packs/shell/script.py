@@ -8,10 +8,11 @@ from __future__ import annotations
 import codecs
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import islice, product
 from typing import Any
 
@@ -69,6 +70,49 @@ def word_of(node: Any, variables: Mapping[str, Word]) -> Word:
     return word if 0 < len(word) <= MAX_VALUES else DYNAMIC
 
 
+def exact_words(node: Any, variables: Mapping[str, Word]) -> list[Word]:
+    """The words that a word of the script becomes, without the values that only stand for others."""
+    values = tuple(dict.fromkeys(_values(node, variables)))
+    braces = _BRACES.findall(values[0]) if len(values) == 1 else []
+    expanded = list(_expanded(values[0])) if len(braces) == 1 and ".." not in braces[0] else []
+    if not any(map(_stands_for_others, values)) and expanded and all(expanded) and values[0].count("{") == 1:
+        return [(text,) for text in expanded]
+    if (
+        len(values) <= MAX_VALUES
+        and values
+        and not any(_stands_for_others(text) or _BRACES.search(text) for text in values)
+    ):
+        return [tuple(text for value in values for text in _expanded(value))]
+    return [UNKNOWN_WORD if _is_single(node) else DYNAMIC]
+
+
+def _is_single(node: Any) -> bool:
+    """Whether a word of the script becomes exactly one word: what is unknown in it is in quotes."""
+    parts = {child.type for child in node.children} if node.type == "concatenation" else {node.type}
+    return parts <= _SINGLE and not re.search(r"\$[@*{]?@|[@*]\]|@\}", text_of(node))
+
+
+def _exact_word(node: Any, variables: Mapping[str, Word]) -> Word:
+    words = exact_words(node, variables)
+    return words[0] if len(words) == 1 else DYNAMIC
+
+
+_MARK = "\ue005"
+"""The beginning of a value that stands for others, such as that of `$RANDOM`."""
+UNKNOWN_WORD: Word = (_MARK,)
+"""Exactly one word, of a script that is read exactly; `DYNAMIC` can be any number of them."""
+_SINGLE = frozenset(("string", "raw_string", "ansi_c_string", "word", "number"))
+MARKS = re.compile("[\ue000-\ue005]")
+
+
+def _marked(word: Word) -> Word:
+    return tuple(_MARK + value for value in word)
+
+
+def _stands_for_others(value: str) -> bool:
+    return _MARK in value
+
+
 def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a case for each kind
     match node.type:
         case "word" | "number" | "command_name" if not node.named_children:
@@ -78,11 +122,17 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
         case "raw_string":
             return (_quoted(text_of(node)[1:-1]),)
         case "ansi_c_string":
-            return (_quoted(_ansi(text_of(node)[2:-1])),)
+            text = text_of(node)[2:-1]
+            return (("" if _EXACT_ANSI.fullmatch(text) else _MARK) + _quoted(_ansi(text)),)
         case "string" | "translated_string":
             return _string(node, variables)
         case "concatenation":
-            return _concatenated(_values(part, variables) for part in node.children)
+            is_text = _TEXT_OPTION.fullmatch(text_of(node.children[0]))
+            strings = ("string", "translated_string") if is_text else ()
+            return _concatenated(
+                _values(part, variables) or (_marked((NUMBER,)) if part.type in strings else DYNAMIC)
+                for part in node.children
+            )
         case "simple_expansion" | "expansion":
             values = _variable(node, variables)
             return DYNAMIC if any(map(_splits, values)) else values
@@ -101,7 +151,8 @@ def _values(node: Any, variables: Mapping[str, Word]) -> Word:  # noqa: C901 - a
 
 
 def _substituted(node: Any, variables: Mapping[str, Word]) -> Word:
-    return _printed(text_of(node)[2:-1].strip()) or _part_of_path(node, variables)
+    text = text_of(node)[2:-1].strip()
+    return _here_document(text) or _marked(_printed(text) or _part_of_path(node, variables))
 
 
 def _printed(command: str) -> Word:
@@ -114,11 +165,14 @@ def _printed(command: str) -> Word:
         return (known.get(match.lastgroup or "", NUMBER),)
     if _TEMPORARY.fullmatch(short):
         return ("/tmp/temporary",)  # noqa: S108 - a path that `mktemp` makes
-    if files := listed_by(short):
-        return files
+    return listed_by(short)
+
+
+def _here_document(command: str) -> Word:
+    """The output of `cat` for a here-document in which nothing is replaced."""
     match = _HERE_DOCUMENT.fullmatch(command)
     is_literal = match is not None and (match["quote"] or not re.search(r"[$`\\]", match["text"]))
-    return (_quoted(match["text"]),) if match is not None and is_literal else DYNAMIC
+    return (_quoted(match["text"].rstrip("\n")),) if match is not None and is_literal else DYNAMIC
 
 
 def _string(node: Any, variables: Mapping[str, Word]) -> Word:
@@ -139,8 +193,7 @@ def _string(node: Any, variables: Mapping[str, Word]) -> Word:
             parts.append(_values(child, variables))
         else:
             parts.append((text_of(child),))
-    is_text = node.parent.type == "concatenation" and _TEXT_OPTION.fullmatch(text_of(node.parent.children[0]))
-    return _concatenated(parts) or ((NUMBER,) if is_text else DYNAMIC)
+    return _concatenated(parts)
 
 
 def _concatenated(parts: Iterable[Word]) -> Word:
@@ -157,10 +210,13 @@ def _variable(node: Any, variables: Mapping[str, Word]) -> Word:
     if match is None:
         return DYNAMIC
     name = match["name"] or match["braced"]
-    values = variables.get(name, _HOME.get(name, DYNAMIC))
+    is_set = name in variables
+    values = variables[name] if is_set else _HOME.get(name, DYNAMIC)
     if match["old"]:
-        return tuple(value.replace(match["old"], match["new"], -1 if match["all"] else 1) for value in values)
-    return tuple(_cut(value, match["cut"], match["pattern"]) for value in values) if match["cut"] else values
+        values = tuple(value.replace(match["old"], match["new"], -1 if match["all"] else 1) for value in values)
+    elif match["cut"]:
+        values = tuple(_cut(value, match["cut"], match["pattern"]) for value in values)
+    return values if is_set else _marked(values)
 
 
 def _cut(value: str, sign: str, pattern: str) -> str:
@@ -205,6 +261,8 @@ def _splits(value: str) -> bool:
     return not value or any(sign.isspace() for sign in value)
 
 
+# Escapes of `$'...'` that bash and Python read in the same way.
+_EXACT_ANSI = re.compile(r"(?:[^\\]|\\(?:[nrt\\'\"]|x(?!00)[0-7][0-9a-fA-F](?![0-9a-fA-F])|(?!000)[01][0-7]{2}))*")
 _QUOTED = {"*": "\ue000", "?": "\ue001", "[": "\ue002", "{": "\ue003", "~": "\ue004"}
 _PLAIN = {mark: sign for sign, mark in _QUOTED.items()}
 
@@ -229,7 +287,7 @@ def _expanded(value: str) -> Iterator[str]:
     """The words of a brace expansion, with the marks of quoted characters removed."""
     match = _BRACES.search(value)
     if match is None:
-        yield "".join(_PLAIN.get(sign, sign) for sign in value)
+        yield "".join(_PLAIN.get(sign, sign) for sign in value).replace(_MARK, "")
         return
     items = match[1].split(",") if "," in match[1] else match[1].split("..")[:2]
     for item in items[: MAX_VALUES + 1]:
@@ -240,6 +298,7 @@ def _expanded(value: str) -> Iterator[str]:
 
 MAX_CHARACTERS = 20_000
 MAX_STAGES = 100  # of a pipeline
+MAX_FOLDER = 1_024  # characters: what macOS allows; each command is read with its folder
 _SUBSTITUTIONS = ("command_substitution", "process_substitution")
 _WRITES = (">", ">>", "&>", "&>>", ">|", "<>", ">&")
 
@@ -270,6 +329,8 @@ class ShellCommand:
         sources: the commands whose output it uses: earlier ones of its pipeline, and substitutions in its words.
         variables: the names that are set for it alone.
         folder: the working folder, relative to the first one; None if it is unknown.
+        settings: the variables that are set for it, with their values; only of a script that is read exactly.
+        name: the name without its folder; None if it is not known.
     """
 
     words: tuple[Word, ...]
@@ -279,13 +340,12 @@ class ShellCommand:
     sources: tuple[ShellCommand, ...] = ()
     variables: tuple[str, ...] = ()
     folder: str | None = ""
+    settings: tuple[tuple[str, Word], ...] = ()
+    name: str | None = field(init=False, compare=False)
 
-    @property
-    def name(self) -> str | None:
-        """The name without its folder; None if it is not known."""
-        if not self.words or len(self.words[0]) != 1:
-            return None
-        return _program_name(self.words[0][0])
+    def __post_init__(self) -> None:
+        is_known = bool(self.words) and len(self.words[0]) == 1
+        object.__setattr__(self, "name", _program_name(self.words[0][0]) if is_known else None)
 
 
 @dataclass(slots=True)
@@ -298,6 +358,7 @@ class ShellScript:
         variables: the names of the variables that are set.
         functions: the definitions of its functions.
         folder: the working folder at its end; None if it is unknown.
+        settings: the variables that are set, with their values; only of a script that is read exactly.
     """
 
     commands: list[ShellCommand] = field(default_factory=list)
@@ -306,20 +367,24 @@ class ShellScript:
     variables: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     folder: str | None = ""
+    settings: list[tuple[str, Word]] = field(default_factory=list)
 
 
-def read_script(text: str, folder: str | None = "", sources: tuple[ShellCommand, ...] = ()) -> ShellScript:
+def read_script(
+    text: str, folder: str | None = "", sources: tuple[ShellCommand, ...] = (), *, exact: bool = False
+) -> ShellScript:
     """Reads a script.
 
     Args:
         text: the script. Lines that end with CRLF are read as bash reads them, and as a host that removes the CR.
         folder: the working folder.
         sources: the commands whose output is its input.
+        exact: whether a word is unknown whose value only stands for others, and the folder wherever `cd` may not run.
     """
-    if len(text) > MAX_CHARACTERS or "\0" in text:
+    if len(text) > MAX_CHARACTERS or "\0" in text or (exact and MARKS.search(text)):
         return ShellScript(readable=False)
     readings = dict.fromkeys(text.replace("\\\r\n", end).replace("\r\n", "\n") for end in ("\\\n", " \n"))
-    scripts = [_read_text(reading, folder, sources) for reading in readings]
+    scripts = [_read_text(reading, folder, sources, exact=exact) for reading in readings]
     return ShellScript(
         [command for script in scripts for command in script.commands],
         all(script.readable for script in scripts),
@@ -327,15 +392,18 @@ def read_script(text: str, folder: str | None = "", sources: tuple[ShellCommand,
         [name for script in scripts for name in script.variables],
         scripts[0].functions,
         scripts[0].folder,
+        [setting for script in scripts for setting in script.settings],
     )
 
 
-def _read_text(text: str, folder: str | None, sources: tuple[ShellCommand, ...] = ()) -> ShellScript:
+def _read_text(
+    text: str, folder: str | None, sources: tuple[ShellCommand, ...] = (), *, exact: bool = False
+) -> ShellScript:
     try:
         parsed = _parsed(text.encode("utf-8", "surrogatepass"))
         if parsed is None:
             return ShellScript(readable=False)
-        reader = _Reader(*parsed, folder)
+        reader = _Reader(*parsed, folder, exact=exact)
         reader.visit(parsed[0], sources)
         reader.read_rest()
     except RecursionError:
@@ -430,7 +498,7 @@ def _descendants(node: Any, *types: str) -> Iterator[Any]:
     for child in node.named_children:
         if child.type in types:
             yield child
-        else:
+        elif child.named_child_count:
             yield from _descendants(child, *types)
 
 
@@ -438,10 +506,14 @@ _INSIDE = re.compile(r"(?!.*\.\.)[\w.][\w./-]*")
 
 
 class _Reader:
-    def __init__(self, root: Any, source: bytes, folder: str | None) -> None:
+    def __init__(self, root: Any, source: bytes, folder: str | None, *, exact: bool = False) -> None:
         self.script, self._folder, self._root, self._source = ShellScript(), folder, root, source
-        self._variables = _constants(root)
+        self._is_exact, self._settings = exact, dict[str, Word]()
+        self._variables = _constants(root, _exact_constant if exact else word_of)
+        if exact and not _has_plain_variables(root, source):
+            self._variables = dict.fromkeys(self._variables, (DYNAMIC, -1))
         self._bodies: list[str] = []  # the functions around
+        self._redirects: dict[int, list[Any]] = {}  # those that the grammar gives to the commands around a node
         self._functions = {
             text_of(node.child_by_field_name("name")): node for node in _descendants_all(root, "function_definition")
         }
@@ -451,15 +523,17 @@ class _Reader:
     def visit(self, node: Any, sources: tuple[ShellCommand, ...] = ()) -> list[ShellCommand]:
         """Reads a node; returns the commands whose output is the output of the node."""
         self._seen.add((node.start_byte, node.end_byte))
+        if self._redirects and (redirects := self._redirects.pop(node.id, None)) is not None:
+            return self._with_redirects(node, redirects, sources)
         read = getattr(self, f"read_{node.type}", None)
         if read is not None:
             return read(node, sources)  # type: ignore[no-any-return]
         return [command for child in node.named_children for command in self.visit(child, sources)]
 
     def read_subshell(self, node: Any, sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
-        folder = self._folder
+        folder, settings = self._folder, dict(self._settings)
         commands = [command for child in node.named_children for command in self.visit(child, sources)]
-        self._folder = folder
+        self._folder, self._settings = folder, settings
         return commands
 
     read_process_substitution = read_subshell
@@ -473,9 +547,10 @@ class _Reader:
     def _read_alone(self, text: str) -> list[ShellCommand]:
         """Reads the text of a substitution."""
         inner = re.sub(r"\\([$`\\])", r"\1", text[1:-1]) if text.startswith("`") else text[2:-1]
-        script = _read_text(inner, self._folder)
+        script = _read_text(inner, self._folder, exact=self._is_exact)
         self.script.commands += script.commands
         self.script.variables += script.variables
+        self.script.settings += script.settings
         self.script.readable &= script.readable
         return script.commands
 
@@ -484,6 +559,9 @@ class _Reader:
         self.script.readable &= not self._root.has_error
         self.script.functions = [text_of(node) for node in self._functions.values()]
         self.script.folder = self._folder
+        if self._is_exact:
+            others = self._variables.keys() - {name for name, _ in self.script.settings}
+            self.script.settings += [(name, DYNAMIC) for name in sorted(others)]
         return self.script
 
     def read_rest(self) -> None:
@@ -543,6 +621,11 @@ class _Reader:
         return self._with_redirects(body, redirects, sources)
 
     def _with_redirects(self, body: Any, redirects: list[Any], sources: tuple[ShellCommand, ...]) -> list[ShellCommand]:
+        if (
+            self._is_exact and body is not None and body.type in ("list", "pipeline")
+        ):  # they are those of the last command
+            self._redirects[body.named_children[-1].id] = redirects
+            return self.visit(body, sources)
         at = len(self.script.commands)
         inner = [command for redirect in redirects for command in self._inside(redirect)]
         first = len(self.script.commands)
@@ -552,10 +635,12 @@ class _Reader:
         writes, reads, text = self._targets(redirects)
         for number in range(first if body is not None else at, len(self.script.commands)):
             shell_command = self.script.commands[number]
-            changed = ShellCommand(
-                shell_command.words, (*shell_command.writes, *writes), (*shell_command.reads, *reads),
-                shell_command.text or text, shell_command.sources, shell_command.variables, shell_command.folder,
-            )  # fmt: skip
+            changed = replace(
+                shell_command,
+                writes=(*shell_command.writes, *writes),
+                reads=(*shell_command.reads, *reads),
+                text=shell_command.text or text,
+            )
             self.script.commands[number] = changed
             commands = [changed if command is shell_command else command for command in commands]
         sinks = tuple(self.script.commands[first:])
@@ -596,17 +681,22 @@ class _Reader:
         words: list[Word] = []
         redirects: list[Any] = []
         names: list[str] = []
+        settings: dict[str, Word] = {}
         for child in node.named_children:
             if child.type == "variable_assignment":
                 names.extend(_setting(child))
+                settings |= self._assigned(child)
             elif child.type.endswith("_redirect"):
                 redirects.append(child)
+            elif child.type != "comment" and self._is_exact:
+                words.extend(exact_words(child, self._known_before(child)))
             elif child.type != "comment":
                 words.append(self._word(child) or _partly_known(child, words))
         writes, reads, text = self._targets(redirects)
         command = ShellCommand(
-            tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder
-        )
+            tuple(words), tuple(writes), tuple(reads), text, (*sources, *inner), tuple(names), self._folder,
+            tuple({**self._settings, **settings}.items()),
+        )  # fmt: skip
         self.script.commands.append(command)
         if command.name in self._bodies:
             self.script.recursive = True
@@ -614,6 +704,9 @@ class _Reader:
         if command.words and (text_of(node.named_children[0]) in _RESERVED or is_misread):
             self.script.readable = False
         self._change_folder(command)
+        if self._is_exact and command.name in ("cd", "pushd", "popd"):
+            is_known = _is_certain(node) and UNKNOWN_WORD not in command.words
+            self._folder = self._folder if is_known else None
         sinks = self._sinks(node, (*command.sources, command))
         body = self._functions.get(command.name or "")
         if body is not None and command.name not in self._bodies and (command.sources or command.reads):
@@ -645,12 +738,34 @@ class _Reader:
         elif len(target[0]) > 1 and not all(map(_INSIDE.fullmatch, target[0])):
             self._folder = None  # each of several folders of the project is like the first one
         else:
-            self._folder = posixpath.join(self._folder, target[0][0])
+            folder = posixpath.join(self._folder, target[0][0])
+            self._folder = folder if len(folder) <= MAX_FOLDER else None
+
+    def _parameters(self, name: str) -> dict[str, Word]:
+        """The values of `$1`, `$2`, ... in a function, if each mention of its name is a call with known words."""
+        calls, is_word = None if self._is_exact else self._calls.get(name), re.fullmatch(r"[\w-]+", name)
+        text = "" if is_word else text_of(self._root)
+        mentions = self._mentions[name] if is_word else len(re.findall(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text))
+        if not calls or mentions != len(calls) + 1:
+            return {}
+        rows = [[word_of(child, {}) for child in call.named_children[1:]] for call in calls]
+        return {str(at + 1): _either([row[at] for row in rows]) for at in range(min(map(len, rows)))}
+
+    @cached_property
+    def _calls(self) -> dict[str, list[Any]]:
+        calls: dict[str, list[Any]] = {}
+        for call in _descendants_all(self._root, "command"):
+            calls.setdefault(_name_of(call), []).append(call)
+        return calls
+
+    @cached_property
+    def _mentions(self) -> Counter[str]:
+        return Counter(re.findall(r"[\w-]+", text_of(self._root)))
 
     def read_function_definition(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         name = text_of(node.child_by_field_name("name"))
         outer = self._variables
-        self._variables = {**outer, **{key: (word, 0) for key, word in _parameters(self._root, name).items()}}
+        self._variables = {**outer, **{key: (word, 0) for key, word in self._parameters(name).items()}}
         self._bodies.append(name)
         self.visit(node.child_by_field_name("body"))
         self._bodies.pop()
@@ -663,10 +778,27 @@ class _Reader:
         if not any(child.type in ("variable_assignment", "variable_name") for child in node.named_children):
             words = ((text_of(child),) for child in node.children)
             self.script.commands.append(ShellCommand(tuple(words), folder=self._folder))
+        elif self._is_exact:
+            rest = [
+                child for child in node.named_children if child.type not in ("variable_assignment", "variable_name")
+            ]
+            self.script.readable &= all(_PLAIN_DECLARATION.fullmatch(text_of(child)) for child in rest)
         return []
+
+    def _assigned(self, assignment: Any) -> dict[str, Word]:
+        """The variable that an assignment sets, with its value; none where the script is not read exactly."""
+        name, value = assignment.named_children[0], assignment.child_by_field_name("value")
+        if not self._is_exact:
+            return {}
+        is_plain = name.type == "variable_name" and "+=" not in text_of(assignment)[: len(name.text) + 2]
+        word = ("",) if value is None else _exact_constant(value, self._known_before(value))
+        setting = text_of(name), word if is_plain and _is_certain(assignment) else DYNAMIC
+        self.script.settings.append(setting)
+        return dict([setting])
 
     def read_variable_assignment(self, node: Any, _: tuple[ShellCommand, ...]) -> list[ShellCommand]:
         self.script.variables.extend(_setting(node))
+        self._settings |= self._assigned(node)
         self._inside(node)
         return []
 
@@ -681,8 +813,11 @@ class _Reader:
         return [command for substitution in inputs for command in self.visit(substitution)]
 
     def _word(self, node: Any) -> Word:
+        return (_exact_word if self._is_exact else word_of)(node, self._known_before(node))
+
+    def _known_before(self, node: Any) -> Mapping[str, Word]:
         known = {name: value for name, (value, start) in self._variables.items() if start < node.start_byte}
-        return word_of(node, known | dict.fromkeys(self._variables.keys() - known.keys(), DYNAMIC))
+        return known | dict.fromkeys(self._variables.keys() - known.keys(), DYNAMIC)
 
 
 # What an unknown part cannot turn into an option or another address: `http://localhost:$PORT/`, `"X-Id: $ID"`.
@@ -736,7 +871,49 @@ _EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
 _SETTERS = ("read", "mapfile", "readarray", "getopts", "printf", "let", "source", ".", "eval")
 
 
-def _constants(root: Any) -> Mapping[str, tuple[Word, int]]:
+# What sets variables other than by a plain assignment in the shell itself: `((x = 1))`, `${x:=1}`, `{x}>f`, `x=1 &`.
+_REBINDS = re.compile(rb"\(\(|\$\[|\$\{\w+:?=|\{\w+\}[<>]|(?<![&<>|])&(?![&>])")
+_PLAIN_DECLARATION = re.compile(r"[-+][aAgirx]+")
+_UNSURE = ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement", "pipeline",
+           "function_definition")  # fmt: skip
+
+
+def _has_plain_variables(root: Any, source: bytes) -> bool:
+    """Whether only plain assignments and loops over words set the variables of a script."""
+    options = (
+        child.text
+        for node in _descendants_all(root, "declaration_command")
+        for child in node.children
+        if child.text.startswith((b"-", b"+"))
+    )
+    others = next(_descendants_all(root, "function_definition", "unset_command", "subscript"), None)
+    names = {_name_of(command) for command in _descendants_all(root, "command")}
+    return (
+        others is None
+        and set(options) <= {b"-x", b"-r"}
+        and not _REBINDS.search(source)
+        and names.isdisjoint((*_SETTERS, "builtin", "command", "trap", "wait", "declare", "typeset", "local"))
+    )
+
+
+def _exact_constant(node: Any, variables: Mapping[str, Word]) -> Word:
+    word = _exact_word(node, variables)
+    return DYNAMIC if any("{" in value for value in word) else word
+
+
+def _is_certain(node: Any) -> bool:
+    """Whether a part of a script runs in the script's own shell, and in any case if what is before it succeeds."""
+    while node is not None:
+        before, after = node.prev_sibling, node.next_sibling
+        if node.type in _UNSURE or (before and before.type == "||") or (after and after.type == "&"):
+            return False
+        node = node.parent
+    return True
+
+
+def _constants(
+    root: Any, word_of: Callable[[Any, Mapping[str, Word]], Word] = word_of
+) -> Mapping[str, tuple[Word, int]]:
     """The values of variables and the place of the first one.
 
     Values are known if all are literals and the first one is at the top of the script or in the head of a loop.
@@ -798,15 +975,6 @@ def _read_files(command: Any) -> Word:
     return DYNAMIC
 
 
-def _parameters(root: Any, name: str) -> dict[str, Word]:
-    """The values of `$1`, `$2`, ... in a function, if each mention of its name is a call with known words."""
-    calls = [call for call in _descendants_all(root, "command") if _name_of(call) == name]
-    if not calls or len(re.findall(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(root))) != len(calls) + 1:
-        return {}
-    rows = [[word_of(child, {}) for child in call.named_children[1:]] for call in calls]
-    return {str(at + 1): _either([row[at] for row in rows]) for at in range(min(map(len, rows)))}
-
-
 # Settings that change no program: `PAGER=cat`, or more folders in `PATH` where package managers install.
 _HARMLESS_SETTING = re.compile(
     r"(?:GIT_)?PAGER=(?:cat|less|more|)|(?:GIT_|GIT_SEQUENCE_)?EDITOR=(?:true|:|cat)"
@@ -840,7 +1008,8 @@ def _descendants_all(node: Any, *types: str) -> Iterator[Any]:
     for child in node.named_children:
         if child.type in types:
             yield child
-        yield from _descendants_all(child, *types)
+        if child.named_child_count:
+            yield from _descendants_all(child, *types)
 
 
 def _leaves(node: Any) -> Iterator[Any]:

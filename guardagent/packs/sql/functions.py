@@ -10,7 +10,7 @@ from typing import Any
 
 from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
-from guardagent.packs import gravest, named_values, strings
+from guardagent.packs import named_values, strings
 
 try:
     import sqlglot
@@ -24,8 +24,8 @@ _NAMES = frozenset(
     "sql query queries statement statements sqlquery querystring querytext sqlstatement sqltext sqlstring stmt q "
     "command commands script code text input".split()
 )
-_READING = (exp.Query, exp.Values, exp.Table, exp.Describe, exp.Show, exp.Transaction, exp.Commit, exp.Rollback)
-_WRITING = (exp.Insert, exp.Update, exp.Delete)
+READING = (exp.Query, exp.Values, exp.Table, exp.Describe, exp.Show, exp.Transaction, exp.Commit, exp.Rollback)
+WRITING = (exp.Insert, exp.Update, exp.Delete)
 _FORBIDDEN = (
     exp.DDL, exp.DML, exp.Command, exp.Into, exp.Directory, exp.QueryTransform, exp.Set, exp.Pragma, exp.Attach,
     exp.Merge, exp.Copy, exp.Kill, exp.Use,
@@ -91,7 +91,6 @@ _COMPUTING = frozenset(
         "websearch_to_tsquery weekday width width_bucket word_similarity xmlagg zeroblob "
     ).split()
 )
-COVERS = {"credentials": ["secret_columns"]}
 
 
 def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, functions: Sequence[str]) -> list[str]:  # noqa: FBT001
@@ -110,16 +109,19 @@ def sql_findings(arguments: dict[str, Any], dialect: str, writes: bool, function
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
             kinds |= _of_text(text, dialect, tuple(function.lower() for function in functions))
-    return gravest(kinds - {"write"} | ({"statement"} if "write" in kinds and not writes else set()), COVERS)
+    return sorted(kinds - {"write"} | ({"statement"} if "write" in kinds and not writes else set()))
+
+
+EXPLAINED = re.compile(
+    r"\s*EXPLAIN\b(?:\s+(?:ANALY[ZS]E|VERBOSE|EXTENDED|QUERY\s+PLAN|FORMAT\s*=\s*\w+|\((?:[\w\s,]*)\)))*\s+(?=\w|\()",
+    re.IGNORECASE,
+)
 
 
 @lru_cache(1024)
 def _of_text(text: str, dialect: str, functions: tuple[str, ...]) -> frozenset[str]:
-    explained = re.match(
-        r"\s*EXPLAIN\b(?:\s+(?:ANALY[ZS]E|VERBOSE|EXTENDED|QUERY\s+PLAN|FORMAT\s*=\s*\w+|\((?:[\w\s,]*)\)))*\s+(?=\w|\()",
-        text, re.IGNORECASE,
-    )  # fmt: skip
-    statements = _readings(text[explained.end() :] if explained else text, dialect)
+    explained = EXPLAINED.match(text)
+    statements = readings(text[explained.end() :] if explained else text, dialect)
     if not statements:
         return frozenset({"unreadable"})
     known = _COMPUTING | set(functions)
@@ -144,7 +146,7 @@ def _of_root(statement: exp.Expr) -> Iterator[str]:
     shown = isinstance(statement, exp.Command) and str(statement.this).upper() == "SHOW"
     if shown and not re.fullmatch(r"[\w\s.'%`]*", str(statement.expression)):
         yield "statement"
-    if not shown and not isinstance(statement, (*_READING, *_WRITING)) and not _is_values(statement):
+    if not shown and not isinstance(statement, (*READING, *WRITING)) and not _is_values(statement):
         yield "statement"
 
 
@@ -154,7 +156,7 @@ def _is_values(node: exp.Expr) -> bool:
 
 
 def _of_node(node: exp.Expr, functions: frozenset[str]) -> Iterator[str]:
-    if isinstance(node, _WRITING):
+    if isinstance(node, WRITING):
         yield "write"
         adds = isinstance(node, exp.Insert) and not (node.args.get("conflict") or node.args.get("alternative"))
         if node.args.get("overwrite") or not (adds or is_narrow(node)):
@@ -171,8 +173,13 @@ def _of_node(node: exp.Expr, functions: frozenset[str]) -> Iterator[str]:
         yield from _of_table(node)
     elif isinstance(node, exp.Column | exp.Dot) and not _is_assigned(node):
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()  # accessToken
-        if _SECRETS.search(words) or _is_whole_row(node):
+        if _SECRETS.search(words) or is_whole_row(node):
             yield "secret_columns"
+
+
+def is_computing(function: exp.Func) -> bool:
+    """Whether a function only computes a value."""
+    return _is_allowed(function, _COMPUTING)
 
 
 def _is_allowed(function: exp.Func, functions: frozenset[str]) -> bool:
@@ -193,7 +200,7 @@ def _of_table(table: exp.Table) -> Iterator[str]:
         yield "file"
 
 
-def _is_whole_row(column: exp.Expr) -> bool:
+def is_whole_row(column: exp.Expr) -> bool:
     """Whether a column is a row of a table, as in `SELECT users FROM users` and `row_to_json(u.*)`."""
     if isinstance(column, exp.Dot) or isinstance(column.parent, exp.Count):
         return False
@@ -246,7 +253,7 @@ _AMBIGUOUS = re.compile(r"/\*M?!|/\*(?:(?!\*/).)*?/\*|\0", re.DOTALL)
 logging.getLogger("sqlglot").addFilter(lambda record: "Falling back" not in record.getMessage())
 
 
-def _readings(text: str, dialect: str) -> list[list[exp.Expr]]:
+def readings(text: str, dialect: str) -> list[list[exp.Expr]]:
     """The statements of a text, once for each dialect that reads it differently or alike; empty if none can.
 
     Args:

@@ -85,6 +85,7 @@ _SECRET_VALUES = re.compile(
 )
 _ID = 12  # paths have longer ids, of documents for example
 _HASH_LENGTHS = (32, 40, 64)
+_SHORTEST_TEXT = 14  # characters that encode ten
 
 
 def has_secret(url: SplitResult) -> bool:
@@ -118,6 +119,8 @@ def _segments(text: str) -> Iterator[str]:
 
 def _is_encoded(value: str, longest: int) -> bool:
     """Whether a value is one long token, or the encoded form of a text."""
+    if len(value) <= min(longest, _SHORTEST_TEXT - 1):
+        return False
     pieces = [len(part) for part in re.split(r"[-_.\s:+/=]", value) if _is_token(part)]
     is_single = re.fullmatch(r"[A-Za-z0-9+/=_~.-]+", value) is not None and len(value) > longest
     return max(pieces, default=0) > (20 if is_single else longest) or _is_text(value)
@@ -132,7 +135,7 @@ def _is_token(piece: str) -> bool:
 def _is_text(value: str) -> bool:
     """Whether a value decodes to at least ten printable characters."""
     plain = value.strip().replace("-", "+").replace("_", "/").rstrip("=")
-    if len(plain) < 14:
+    if len(plain) < _SHORTEST_TEXT:
         return False
     decoders: tuple[Callable[[], bytes], ...] = (
         lambda: base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
-from guardagent.packs import gravest, named_values, plain_name, strings
+from guardagent.packs import named_values, plain_name, strings
 from guardagent.packs.web import has_secret, is_internal, is_known, is_opaque, plain_host
 
 _URLS = frozenset(
@@ -34,7 +35,6 @@ _URL = re.compile(
     r"\s*(?:[A-Za-z][A-Za-z0-9+.-]*://|//|www\.|(?:javascript|data|file|view-source|blob):)", re.IGNORECASE
 )
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-COVERS = {"host": ["unreadable"], "scheme": ["unreadable"]}
 
 
 def web_findings(arguments: dict[str, Any], sends: bool, hosts: Sequence[str], only: bool, longest: int) -> list[str]:  # noqa: FBT001
@@ -54,8 +54,8 @@ def web_findings(arguments: dict[str, Any], sends: bool, hosts: Sequence[str], o
         texts = strings(value)
         kinds |= {"unreadable"} if texts is None else set()
         for text in texts or ():
-            kinds.update(_of_address(_with_parameters(text, arguments), sends, hosts, only, longest))
-    return gravest(kinds, COVERS)
+            kinds |= _of_address(_with_parameters(text, arguments), sends, tuple(hosts), only, longest)
+    return sorted(kinds)
 
 
 def _addresses(arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -152,7 +152,12 @@ def _split(text: str) -> SplitResult | None:
     return url
 
 
-def _of_address(text: str, sends: bool, hosts: Sequence[str], only: bool, longest: int) -> Iterator[str]:  # noqa: FBT001
+@lru_cache(256)  # each rule reads the same address
+def _of_address(text: str, sends: bool, hosts: tuple[str, ...], only: bool, longest: int) -> frozenset[str]:  # noqa: FBT001
+    return frozenset(_kinds_of(text, sends, hosts, only, longest))
+
+
+def _kinds_of(text: str, sends: bool, hosts: Sequence[str], only: bool, longest: int) -> Iterator[str]:  # noqa: FBT001
     if text.strip().lower() == "about:blank":
         return
     url = _split(text)

@@ -23,7 +23,7 @@ from guardagent.policy.lint.steps import RuleAutomaton
 from guardagent.policy.load import load_policies
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
-from guardagent.policy.scope import Scope
+from guardagent.policy.scope import EscalationStage, Scope
 from guardagent.types import Decision, Event, Verdict, thaw
 
 # --- witnesses
@@ -182,8 +182,8 @@ def outcome_of(policies: Policies, verdict: Verdict) -> Outcome:
 
 # --- drafts
 
-Group = tuple[Decision, Scope | None]
-"""The response to violations, and the principals that the rules concern."""
+Group = tuple[Decision, tuple[EscalationStage, ...], Scope | None]
+"""The response to violations, who may approve them, and the principals that the rules concern."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +195,8 @@ class Part:
 
     @property
     def group(self) -> Group:
-        return self.source.source.on_violation, self.source.source.applies_to
+        source = self.source.source
+        return source.on_violation, source.escalate_to, source.applies_to
 
     @property
     def text(self) -> str:

@@ -201,7 +201,7 @@ class PolicyPlaces:
             for constant in constants
             if isinstance(constant, int | Fraction) and not isinstance(constant, bool)
         ]
-        counts = any(isinstance(node, ast.CountCalls | ast.SumCalls) for node in nodes)
+        counts = any(isinstance(node, ast.CountCalls | ast.SumCalls | ast.CallFold) for node in nodes)
         functions = {node.function for node in nodes if isinstance(node, ast.Apply)}
         if not counts and ("time" in functions or any(isinstance(node, ast.Now | ast.TimeOf) for node in nodes)):
             self.clock = self.clock or bool(functions)
@@ -209,7 +209,7 @@ class PolicyPlaces:
             for place in places:
                 self._use(place).moment = "text" if "time" in functions else "number"
             return
-        if any(isinstance(node, ast.CountCalls | ast.Length | ast.OverItems) for node in nodes):
+        if any(isinstance(node, ast.CountCalls | ast.CallFold | ast.Length | ast.OverItems) for node in nodes):
             self.repeats.update(int(number) for number in numbers if 0 <= number <= MAX_REPEATS)
         for length in (node for node in nodes if isinstance(node, ast.Length)):
             for place in self._places(length.body, names):

@@ -69,15 +69,7 @@ from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverV
 from guardagent.policy.solver.reduction import reduce_terms
 from guardagent.policy.solver.script import UnsupportedError
 from guardagent.policy.solver.sources import ARGS, ExpressionSource
-from guardagent.policy.solver.z3_text import (
-    BOOL,
-    INT,
-    REAL,
-    STRING,
-    TooLargeError,
-    solver_module,
-    value_of,
-)
+from guardagent.policy.solver.z3_text import BOOL, INT, REAL, STRING, TooLargeError, solver_module, value_of
 from guardagent.types import Decision, Event
 
 # --- solver rules as expressions
@@ -342,7 +334,7 @@ class _ArbitraryCall:
         self.operations = Operations(Symbols())
         self._context = SymbolicSession(self.operations, earlier)
         self._semantics = Semantics(self.operations, self._context, policies.tags, policies.functions)
-        concern = policies.for_anyone(tool)
+        concern = policies.of_tool[tool]
         self._call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=concern.arguments)))
         for name, schema in schemas.items():
             self._declare(name, schema if name in required else _or_null(schema))
@@ -361,7 +353,7 @@ class _ArbitraryCall:
 
     def _part(self, rule: ast.Rule) -> Value:
         if isinstance(rule, ast.SolverRule):
-            return judge_by_solver(rule.monitor, self._call, self._semantics)  # type: ignore[arg-type]
+            return judge_by_solver(rule.monitor, self._call, self._semantics)
         tree = RuleTree([rule])
         values = [
             known_truth(self.operations.symbols.truth(("part", repr(atomic_rule))))

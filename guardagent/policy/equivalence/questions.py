@@ -99,9 +99,10 @@ class _WitnessQuestion:
 
     def _call(self, path: Path, event: Event) -> str:
         arguments = [self._argument((*path, "args", name), name, value) for name, value in thaw(event.args).items()]
+        output = _parsed(thaw(event.output)) if event.status != "unknown" else {}
         results = [
-            f"{phrases.words_of(' '.join(map(str, leaf_path[3:])))} is {self._value(leaf_path, value)}"
-            for leaf_path, value in _leaves(thaw(event.output) if event.status != "unknown" else {}, (*path, "output"))
+            f"{phrases.words_of(' '.join(map(str, leaf_path[3:]))) or 'the answer'} is {self._value(leaf_path, value)}"
+            for leaf_path, value in _leaves(output, (*path, "output"))
         ]
         action = phrases.action_of(event.tool, self._tools)
         labels = [tag for tag in (event.action, event.decision, *sorted(event.tags)) if tag]
@@ -160,6 +161,15 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield from _leaves(part, (*path, key))
     elif value is not None:
         yield path, value
+
+
+def _parsed(output: Any) -> Any:
+    """The content of an output that is JSON, such as the one of a recorded call."""
+    try:
+        content = json.loads(output) if isinstance(output, str) else output
+    except ValueError:
+        return output
+    return content if isinstance(content, dict) else output
 
 
 def _sentence(text: str) -> str:

@@ -19,7 +19,8 @@ from itertools import combinations_with_replacement, product
 from math import comb, prod
 from typing import Any, NamedTuple
 
-from guardagent.policy.evaluation.history_index import Env, HistoryIndex, HistoryQuery, union_of
+from guardagent.policy.evaluation.history_index import HistoryIndex, union_of
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import CallStatus, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Truth, Unknown, bounds_of, conjunction
@@ -59,7 +60,7 @@ class CallOutcomes:
         directed: bool = True,
     ) -> None:
         self._directions: Directions = {}
-        for condition in conditions:
+        for condition in conditions if own else ():
             _direct(condition, int(directed), index_of, self._directions)
         intricate = [number for number in own if number not in self._directions]
         self.tools = union_of(queries[number].tools for number in own)
@@ -250,7 +251,7 @@ def is_failure(pattern: Any, *outputs: Any) -> bool:
 
 
 def _matches(pattern: Any, text: str) -> bool:
-    literals = _literals(pattern)
+    literals = literals_of(pattern)
     if literals is not None and text.isascii():  # twenty times as fast as the search
         prefixes, parts = literals
         return text.startswith(prefixes) or (bool(parts) and any(part in text for part in parts))
@@ -260,7 +261,7 @@ def _matches(pattern: Any, text: str) -> bool:
         return bool(pattern.search(text.encode("utf-8", "backslashreplace").decode()))
 
 
-class _Literals(NamedTuple):
+class Literals(NamedTuple):
     """The alternatives of a pattern without operators: with and without `^` before them."""
 
     prefixes: tuple[str, ...]
@@ -268,7 +269,7 @@ class _Literals(NamedTuple):
 
 
 @lru_cache(64)
-def _literals(pattern: Any) -> _Literals | None:
+def literals_of(pattern: Any) -> Literals | None:
     """The alternatives of a pattern such as `^Error|not found` or `^(Error|Failed)`; None for any other pattern."""
     text = pattern.pattern
     if not isinstance(text, str):
@@ -279,7 +280,7 @@ def _literals(pattern: Any) -> _Literals | None:
     if not all(map(_PLAIN.fullmatch, literals)):
         return None
     prefixes = tuple(literal.removeprefix("^") for literal in literals if literal.startswith("^"))
-    return _Literals(prefixes, tuple(literal for literal in literals if not literal.startswith("^")))
+    return Literals(prefixes, tuple(literal for literal in literals if not literal.startswith("^")))
 
 
 def _strings(output: Any) -> Iterator[str]:

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.counters import Counter
-from guardagent.policy.evaluation.history_index import Term
+from guardagent.policy.evaluation.history_query import Term
 from guardagent.policy.evaluation.operands import CompileError, Library
-from guardagent.policy.evaluation.terms import Compiler, Names, names_in
+from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.file.rule_keys import CounterSource
 from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.functions import function
@@ -80,7 +80,7 @@ def _pattern(source: SourceText, library: Library) -> ast.Pattern:
 
 def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
     try:
-        term = read_term(source.text, names_in(pattern), library.names)
+        term = read_term(source.text, ast.names_in(pattern), library.names)
     except TemporalError as error:
         _fail(source, error)
     for node in ast.walk(term):
@@ -93,7 +93,7 @@ def _amount(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.T
     term = _term(source, pattern, library)
     if _is_no_number(term):
         raise source.error(f"'sum' is {text_of(term)[:60]!r}, which is not a number; expected an amount")
-    if isinstance(term, ast.Constant) and term.value < 0:  # type: ignore[operator]  # a number
+    if isinstance(term, ast.Constant) and term.value < 0:
         raise source.error(f"'sum' is {text_of(term)}; expected an amount from 0, since a counter never falls")
     return term
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from guardagent.policy.evaluation.history_index import Env, Term
+from guardagent.policy.evaluation.history_query import Env, Term
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_name, kind_of, mismatch
 from guardagent.policy.provenance.spelling import appearance
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from guardagent.policy.evaluation.history_index import Env, Term, suggested
+from guardagent.policy.evaluation.history_index import suggested
+from guardagent.policy.evaluation.history_query import Env, Term
 from guardagent.policy.evaluation.monitor_interface import Explanation
 from guardagent.policy.evaluation.operands import OperandText, is_shown
 from guardagent.policy.evaluation.terms import (
@@ -22,7 +23,6 @@ from guardagent.policy.evaluation.terms import (
     all_of_terms,
     any_of_terms,
     is_true,
-    names_in,
 )
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import window_text
@@ -38,7 +38,9 @@ Note = Callable[[Env, Explanation], None]
 
 def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> Note | None:
     """Compiles the evidence for the sources in a condition; None if there are none."""
-    bodies = [body for body in _bodies(condition) if is_shown(body) and names_in(body) <= names.keys()]
+    if "sources" not in compiler.library.features:  # compiling the condition adds it
+        return None
+    bodies = [body for body in _bodies(condition) if is_shown(body) and ast.names_in(body) <= names.keys()]
     terms = [compiler.term(body, names) for body in bodies]
     if not terms:
         return None
@@ -61,10 +63,10 @@ def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> No
 def _bodies(node: object, items: Mapping[str, ast.Term] = EMPTY) -> Iterator[ast.Term]:
     """The values whose sources a condition reads; a list stands for an item of it."""
     if isinstance(node, ast.Sources):
-        used = [items[name] for name in sorted(names_in(node.body)) if name in items]
+        used = [items[name] for name in sorted(ast.names_in(node.body)) if name in items]
         yield from used or [node.body]
     if isinstance(node, ast.OverItems):
-        over = next((items[name] for name in sorted(names_in(node.items)) if name in items), node.items)
+        over = next((items[name] for name in sorted(ast.names_in(node.items)) if name in items), node.items)
         items = {**items, node.variable: over}
     for child in ast.children(node):
         yield from _bodies(child, items)

@@ -2,7 +2,8 @@
 
 A history term selects the calls that match a pattern and satisfy a condition. The condition is split into conditions on
 the past call alone (decided once, when its outcome is recorded), equations with the rest (they give the index
-keys), and residual conditions, which are decided by each query.
+keys), and residual conditions, which are decided by each query for the calls that its check can match
+(see `call_groups`).
 
 A term such as `count(f:pay(), within 24h)` has a time window: a call is in it if `now - time(f) <= 24h`. Times never
 decrease from call to call, so the calls of a window are the last ones of their bucket. Their number and sum take the
@@ -17,10 +18,12 @@ import sys
 import weakref
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from fractions import Fraction
 from operator import attrgetter, itemgetter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from guardagent.policy.evaluation.call_groups import CallGroup, CallGroups, by_place
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery, IndexEntry, PastCall, in_window
 from guardagent.policy.language.values import (
     OpenOutcome,
     Truth,
@@ -30,7 +33,7 @@ from guardagent.policy.language.values import (
     conjunction,
     count_of,
     disjunction,
-    equal,
+    exact,
     hash_key,
     kind_of_key,
 )
@@ -84,132 +87,8 @@ def suggested(tools: frozenset[str]) -> Iterator[str]:
     return iter(()) if isinstance(tools, AnyTool) else iter(sorted(tools))
 
 
-# --- queries and buckets
+# --- buckets
 
-Env = list[Any]  # slot 0: the RuleContext; then the values of a rule's names
-Term = Callable[[Env], Any]
-
-
-class PastCall(Protocol):
-    """The parts of a call that indexes and the recorder of sources read."""
-
-    tool: str
-    args: Any
-    place: int
-    output: Any
-    time: int | None
-
-    @property
-    def status(self) -> str | None: ...
-
-    @property
-    def assumed_status(self) -> str | None: ...
-
-    @property
-    def may_be_withdrawn(self) -> bool: ...
-
-    @property
-    def provenance(self) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryQuery:
-    """A compiled history term.
-
-    Attributes:
-        tools: the tools of the pattern.
-        size: the size of the environment.
-        label: the slot of the past call.
-        required: the arguments that a past call must have.
-        binders: (slot of a variable, the argument that binds it).
-        own_conditions: the conditions on the past call alone.
-        variable_equations: the equations of variables: (slot of the variable, the argument that it equals).
-        equations: (side that depends on the past call alone, side that is independent of it).
-        residual_conditions: the other conditions.
-        ok_only: whether only successful calls count.
-        term: the summand, if it depends on the past call alone; otherwise `late_term` is set.
-        window: the start of the time window, in microseconds since the epoch; None for all calls.
-        deferred_by: the argument that is the only index key, if the own conditions can be decided when a query asks
-            for that key: they can neither fail nor have an effect. None decides them when the outcome is recorded.
-    """
-
-    tools: frozenset[str]
-    size: int
-    label: int
-    required: tuple[str, ...]
-    binders: tuple[tuple[int, str], ...]
-    own_conditions: tuple[Term, ...]
-    variable_equations: tuple[tuple[int, str], ...]
-    equations: tuple[tuple[Term, Term], ...]
-    residual_conditions: tuple[Term, ...]
-    ok_only: bool = False
-    term: Term | None = None
-    late_term: Term | None = None
-    window: Term | None = None
-    deferred_by: str | None = None
-
-    @property
-    def decided_by_key(self) -> bool:
-        """Whether all settled calls with the same index key match alike."""
-        return not self.residual_conditions and self.window is None
-
-    def bind(self, env: Env, call: PastCall) -> bool:
-        """Binds a past call and its arguments; false if it lacks an argument."""
-        args = call.args
-        for name in self.required:
-            if name not in args:
-                return False
-        env[self.label] = call
-        for slot, name in self.binders:
-            value = args[name]
-            env[slot] = Unknown(f"{name!r} of {call.tool} is null") if value is None else value
-        return True
-
-    def judge(self, env: Env, call: PastCall) -> Truth:
-        """Decides all conditions for a past call."""
-        if not self.bind(env, call):
-            return False
-        conditions = [test(env) for test in self.own_conditions]
-        conditions += [equal(own(env), other(env)) for own, other in self.equations]
-        if any(value is False for value in conditions):  # as for an indexed call, the residual conditions do not matter
-            return False
-        conditions += [test(env) for test in self.residual_conditions]
-        if self.window is not None:
-            conditions.append(in_window(call, self.window(env)))
-        return conjunction(conditions)
-
-    def judge_entry(self, env: Env, entry: IndexEntry) -> Truth:
-        """Decides the equations and residual conditions for an indexed call."""
-        self.bind(env, entry.call)
-        joined = [equal(own(env), other(env)) for own, other in self.equations]
-        return conjunction([entry.own, *joined, *(test(env) for test in self.residual_conditions)])
-
-    def judge_match(self, env: Env, entry: IndexEntry) -> Truth:
-        """Decides the residual conditions for an indexed call that satisfies the equations."""
-        if not self.residual_conditions:  # the common case
-            return entry.own
-        self.bind(env, entry.call)
-        return conjunction([entry.own, *(test(env) for test in self.residual_conditions)])
-
-
-def in_window(call: PastCall, start: int | Unknown) -> Truth:
-    """Whether a call is in a window that starts at a moment."""
-    if type(start) is Unknown:
-        return start
-    if call.time is None:
-        return Unknown(f"the time of {call.tool!r} (call {call.place}) is unknown")
-    return call.time >= start  # type: ignore[operator]
-
-
-class IndexEntry(NamedTuple):
-    """An indexed call. `own`: its own conditions are true or unknown."""
-
-    place: int
-    call: Any
-    own: Truth
-
-
-_by_place = attrgetter("place")
 _TEXT = ("text",)  # the kinds of a key that is a single string
 
 
@@ -218,29 +97,46 @@ def _insert(entries: list[IndexEntry], entry: IndexEntry) -> None:
     if not entries or entries[-1].place < entry.place:
         entries.append(entry)
     else:
-        insort(entries, entry, key=_by_place)
+        insort(entries, entry, key=by_place)
 
 
 def _unrecorded(entry: IndexEntry) -> Unknown | None:
     return entry.own if type(entry.own) is Unknown and entry.own.unrecorded else None
 
 
+FEW = 8  # calls of a bucket up to which all are decided
+
+
 class Bucket:
-    """The calls with the same key. `unrecorded`: a condition of one of them that a log leaves open."""
+    """The calls with the same key. `unrecorded`: a condition of one of them that a log leaves open.
 
-    __slots__ = ("entries", "total", "uncertain", "unrecorded")
+    `is_part`: it is made for one check.
+    """
 
-    def __init__(self) -> None:
-        self.entries: list[IndexEntry] = []
+    __slots__ = ("entries", "groups", "is_part", "total", "uncertain", "unrecorded")
+
+    def __init__(self, entries: Iterable[IndexEntry] = (), *, is_part: bool = False) -> None:
+        self.entries = list(entries)
+        self.groups: CallGroups | None = None
+        self.is_part = is_part
         self.uncertain = 0
         self.unrecorded: Unknown | None = None
         self.total: Any = 0
 
     def copied(self) -> Bucket:
         copy = Bucket()
-        copy.entries, copy.uncertain, copy.total = list(self.entries), self.uncertain, self.total
-        copy.unrecorded = self.unrecorded
+        copy.entries, copy.uncertain = list(self.entries), self.uncertain
+        copy.total = set(self.total) if type(self.total) is set else self.total
+        copy.unrecorded, copy.groups = self.unrecorded, self.groups and self.groups.copied()
         return copy
+
+    def add(self, env: Env, entry: IndexEntry) -> None:
+        _insert(self.entries, entry)
+        if entry.own is not True:
+            self.uncertain += 1
+            self.unrecorded = self.unrecorded or _unrecorded(entry)
+        if self.groups is not None:
+            self.groups.add(env, entry)
 
     def count(self) -> int | Unknown:
         """The number of the calls; with bounds if some of them are uncertain."""
@@ -254,11 +150,13 @@ class Bucket:
         """The calls before a place. Their total is not computed."""
         if not self.entries or self.entries[-1].place < place:
             return self
-        bucket = Bucket()
-        bucket.entries = [entry for entry in self.entries if entry.place < place]
+        bucket = Bucket((entry for entry in self.entries if entry.place < place), is_part=True)
         bucket.uncertain, bucket.total = sum(entry.own is not True for entry in bucket.entries), None
         bucket.unrecorded = next(filter(None, map(_unrecorded, bucket.entries)), None) if self.unrecorded else None
         return bucket
+
+
+GroupMatch = tuple[CallGroup, int, Truth]  # a group of calls that match or may match; 0 if the equations hold for them
 
 
 class HistoryIndex:
@@ -272,7 +170,7 @@ class HistoryIndex:
         self._kinds: dict[
             tuple[str, ...], list[IndexEntry]
         ] = {}  # by the kinds of the key: different kinds are incomparable
-        self._unindexed: list[IndexEntry] = []  # calls without an index key
+        self._unindexed = Bucket()  # calls without an index key
         self._keyed_by_string = True  # whether all keys are single strings
         # by key: what `add` was given, still to be decided; weak, since the context has the index
         self._deferred: dict[str, list[tuple[weakref.ref[Any], Any]]] = {}
@@ -283,7 +181,7 @@ class HistoryIndex:
         copy: HistoryIndex = type(self)(self._query)
         copy._buckets = {key: bucket.copied() for key, bucket in self._buckets.items()}
         copy._kinds = {kinds: list(entries) for kinds, entries in self._kinds.items()}
-        copy._unindexed, copy._keyed_by_string = list(self._unindexed), self._keyed_by_string
+        copy._unindexed, copy._keyed_by_string = self._unindexed.copied(), self._keyed_by_string
         return copy
 
     def add(self, context: Any, call: PastCall) -> None:
@@ -312,7 +210,7 @@ class HistoryIndex:
         keys = [hash_key(side(env)) for side, _ in query.equations]
         self._keyed_by_string = self._keyed_by_string and len(keys) == 1 and type(keys[0]) is str
         if None in keys:
-            _insert(self._unindexed, entry)
+            self._unindexed.add(env, entry)
             return
         kinds = _TEXT if self._keyed_by_string else tuple(map(kind_of_key, keys))
         _insert(self._kinds.setdefault(kinds, []), entry)
@@ -330,23 +228,32 @@ class HistoryIndex:
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = Bucket()
-        _insert(bucket.entries, entry)
-        if entry.own is not True:
-            bucket.uncertain += 1
-            bucket.unrecorded = bucket.unrecorded or _unrecorded(entry)
-        if self._query.term is not None:
+        bucket.add(env, entry)
+        if self._query.distinct:
+            bucket.total = self._with_value(bucket.total, env)
+        elif self._query.term is not None:
             bucket.total = arithmetic(bucket.total, "+", self._query.term(env))
 
-    def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
+    def _with_value(self, values: Any, env: Env) -> set[Any] | None:
+        """The different values of a bucket with another one; None if one is not known, or depends on the check."""
+        value = None if self._query.term is None or values is None else hash_key(self._query.term(env))
+        if value is None:
+            return None
+        values = values or set()
+        values.add(value)
+        return values  # type: ignore[no-any-return]
+
+    def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[Bucket]]:
         """(calls that satisfy the equations, calls for which they must be decided)."""
         bucket, others = self._lookup(env)
         until = env[0].before_place
         if until is None:
             return bucket, others
         bucket = bucket and bucket.before(until)
-        return bucket if bucket and bucket.entries else None, [entry for entry in others if entry.place < until]
+        earlier = [other.before(until) for other in others]
+        return bucket if bucket and bucket.entries else None, [other for other in earlier if other.entries]
 
-    def _lookup(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
+    def _lookup(self, env: Env) -> tuple[Bucket | None, Sequence[Bucket]]:
         joins = self._query.equations
         if len(joins) == 1:
             value = joins[0][1](env)
@@ -359,14 +266,12 @@ class HistoryIndex:
             keys = [hash_key(side(env)) for _, side in joins]
         if self._deferred:
             self._decide_all()
+        kinds = () if None in keys else tuple(map(kind_of_key, keys))
+        entries = [entry for own, group in self._kinds.items() if own != kinds for entry in group]
         if None in keys:
-            return None, sorted(
-                [*self._unindexed, *(e for group in self._kinds.values() for e in group)], key=_by_place
-            )
-        kinds = tuple(map(kind_of_key, keys))
-        others = self._unindexed
-        if self._kinds and self._kinds.keys() != {kinds}:
-            others = [*others, *(e for own, group in self._kinds.items() if own != kinds for e in group)]
+            entries = sorted([*self._unindexed.entries, *entries], key=by_place)
+            return None, [Bucket(entries, is_part=True)] if entries else []
+        others = [part for part in (self._unindexed, Bucket(entries, is_part=True)) if part.entries]
         return self._buckets.get(keys[0] if len(keys) == 1 else tuple(keys)), others
 
     def exists(self, env: Env) -> Truth:
@@ -379,12 +284,13 @@ class HistoryIndex:
             )
             if past is True or not env[0].in_flight:
                 return past
-        judge_matches = [query.judge_match(env, entry) for entry in (bucket.entries if bucket else ())]
-        if True in judge_matches:
-            return True
-        judge_matches += [query.judge_entry(env, entry) for entry in others]
-        judge_matches += [self._may_fit(env, call) for call in self._in_flight(env)]
-        return disjunction(judge_matches)
+        open_matches = []
+        for match in self._matches(env, bucket, others):
+            if match[2] is True and match[0].is_certain:
+                return True
+            open_matches.append(match)
+        in_flight = (self._may_fit(env, call) for call in self._in_flight(env))
+        return disjunction([*self._causes(env, open_matches), *in_flight])
 
     def _may_fit(self, env: Env, call: Any) -> Truth:
         """Whether a call in flight matches; unknown as long as nothing says whether it ends well."""
@@ -414,41 +320,118 @@ class HistoryIndex:
             if call.tool in tools and call.place < until and call.assumed_status != "withdrawn"
         ]
 
-    def _settled_calls(self, env: Env) -> list[tuple[int, Any, Truth]]:
-        """(place, call, whether it matches) for the settled calls that may match."""
-        query = self._query
-        bucket, others = self._matching(env)
-        matches = [(e.place, e.call, query.judge_match(env, e)) for e in (bucket.entries if bucket else ())]
-        matches += [(e.place, e.call, query.judge_entry(env, e)) for e in others]
-        return [match for match in matches if match[2] is not False]
+    def _groups(self, env: Env, bucket: Bucket | None, others: Sequence[Bucket]) -> Iterator[tuple[CallGroup, int]]:
+        """The groups of settled calls that may match, each with its number: 0 if the equations hold."""
+        narrow = self._query.narrowing is not None
+        for number, part in enumerate((bucket, *others)):
+            if part is None or part.is_part or len(part.entries) <= FEW or not narrow:
+                groups: Iterable[CallGroup] = map(CallGroup, part.entries if part else ())
+            else:
+                part.groups = part.groups or CallGroups(self._query, part.entries, is_keyed=number == 0)
+                groups = part.groups.candidates(env)
+            yield from ((group, number) for group in groups)
 
-    def _decisive_bucket(self, env: Env, *, certain: bool = True) -> Bucket | None:
-        """The bucket that contains exactly the settled calls that match, or may match if not `certain`; else None."""
-        if self._query.residual_conditions:
-            return None
-        bucket, others = self._matching(env)
-        if others:
-            return None
-        return _EMPTY_BUCKET if bucket is None else None if certain and bucket.uncertain else bucket
+    def _matches(self, env: Env, bucket: Bucket | None, others: Sequence[Bucket]) -> Iterator[GroupMatch]:
+        """The groups of settled calls that match or may match."""
+        for group, number in self._groups(env, bucket, others):
+            truth = group.truth
+            if truth is None:
+                truth = self._query.decide(env, group.members[0], is_keyed=number == 0, values=group.values)
+            if truth is not False:
+                yield group, number, truth
+
+    def _causes(self, env: Env, matches: Iterable[GroupMatch]) -> list[Truth]:
+        """The truths of calls that may match, in order: those of which a combined result names the causes."""
+        causes: list[tuple[int, int, Truth]] = []
+        for group, number, truth in matches:
+            for at, entry in enumerate(group.causes(truth)):
+                value = group.truths[at] if at < len(group.truths) else None
+                if value is None:
+                    value = self._query.judge_entry(env, entry, is_keyed=number == 0)
+                    group.truths += [] if group.truth is None else [value]
+                causes.append((number, entry.place, value))
+        return [value for _, _, value in sorted(causes, key=itemgetter(0, 1))]
 
     def count(self, env: Env) -> int | Unknown:
         """The number of matching calls."""
-        bucket = self._decisive_bucket(env, certain=False)
-        settled = (value for _, _, value in self._settled_calls(env)) if bucket is None else ()
-        number = count_of(settled) if bucket is None else bucket.count()
+        bucket, others = self._matching(env)
+        if not others and not self._query.residual_conditions:  # the common case
+            return self._plus_in_flight(env, bucket.count() if bucket is not None else 0)  # type: ignore[no-any-return]
+        matches = list(self._matches(env, bucket, others))
+        open_matches = [match for match in matches if match[2] is not True or not match[0].is_certain]
+        most, unsure = (sum(len(group.members) for group, _, _ in part) for part in (matches, open_matches))
+        number: Any = most
+        if open_matches:
+            number = count_of(self._causes(env, open_matches)).within((most - unsure, most))  # type: ignore[union-attr]
         return self._plus_in_flight(env, number)  # type: ignore[no-any-return]
 
     def sum(self, env: Env) -> Any:
         """The sum of a term over the matching calls."""
-        bucket = self._decisive_bucket(env) if self._query.term is not None else None
-        if bucket is not None and bucket.total is not None:
-            return self._plus_in_flight(env, bucket.total)
+        bucket, others = self._matching(env)
+        is_decisive = bucket is None or not (bucket.uncertain or bucket.total is None)
+        if not others and not self._query.residual_conditions and self._query.term is not None and is_decisive:
+            return self._plus_in_flight(env, 0 if bucket is None else bucket.total)
+        matches = list(self._matches(env, bucket, others))
+        totals = [group.total if truth is True and group.is_certain else None for group, _, truth in matches]
+        if all(type(total) in (int, Fraction) for total in totals):
+            return self._plus_in_flight(env, exact(sum(totals)))
         total: Any = 0
-        for _, call, value in sorted(self._settled_calls(env), key=_first_of):
-            self._query.bind(env, call)
+        entries = [(entry, number == 0) for group, number, _ in matches for entry in group.members]
+        for entry, is_keyed in sorted(entries, key=lambda pair: pair[0].place):
+            value = self._query.judge_entry(env, entry, is_keyed=is_keyed)
+            self._query.bind(env, entry.call)
             amount = self._amount(env)
             total = arithmetic(total, "+", amount if value is True else _if_it_counts(amount, value))
         return self._plus_in_flight(env, total)
+
+    def _truths(self, env: Env, bucket: Bucket | None, others: Sequence[Bucket]) -> Iterator[tuple[Any, Truth]]:
+        """Yields each call that may match, and whether it does; its names are bound at that moment."""
+        matches = list(self._matches(env, bucket, others))
+        for group, number, _ in matches:
+            for entry in group.members:
+                value = self._query.judge_entry(env, entry, is_keyed=number == 0)
+                self._query.bind(env, entry.call)
+                yield entry.call, value
+        for call in self._in_flight(env):
+            may_fit = self._may_fit if self._query.ok_only else self._matches_call
+            yield call, may_fit(env, call)
+
+    def distinct(self, env: Env) -> int | Unknown:
+        """The number of different values of a term over the matching calls."""
+        bucket, others = self._matching(env)
+        is_plain = bucket is None or (type(bucket.total) is set and not bucket.uncertain)
+        if is_plain and not others and not self._query.residual_conditions and not self._in_flight(env):
+            return 0 if bucket is None else len(bucket.total)
+        sure, possible, unread, cause, is_any = set[Any](), set[Any](), 0, Unknown(), False
+        term = self._query.term or self._query.late_term
+        for _, truth in self._truths(env, bucket, others):
+            if truth is False:
+                continue
+            value = None if term is None else term(env)
+            key = hash_key(value)
+            is_any = is_any or truth is True
+            (sure if truth is True else possible).update(() if key is None else (key,))
+            unread += key is None
+            reasons = [why for why in (truth, value) if type(why) is Unknown]
+            cause = reasons[0] if reasons else Unknown("a value cannot be counted") if key is None else cause
+        least, most = max(len(sure), int(is_any)), len(sure | possible) + unread
+        return least if least == most else cause.within((least, most))
+
+    def last_place(self, env: Env, none: int) -> int | Unknown:
+        """The place of the last matching call in the history; `none` without one."""
+        bucket, others = self._matching(env)
+        if not others and not self._query.residual_conditions and not self._in_flight(env):
+            if bucket is None:
+                return none
+            if bucket.entries[-1].own is True:
+                return bucket.entries[-1].place
+        least = most = none
+        cause = Unknown()
+        for call, truth in self._truths(env, bucket, others):
+            least = max(least, call.place) if truth is True else least
+            if truth is not False and call.place > most:
+                most, cause = call.place, truth if type(truth) is Unknown else cause
+        return least if least == most else cause.within((least, most))
 
     def _amount(self, env: Env) -> Any:
         """The summand of the bound past call."""
@@ -476,18 +459,27 @@ class HistoryIndex:
 
     def select(self, env: Env, which: str) -> Any:
         """The first or last matching call."""
-        bucket, at = self._decisive_bucket(env), 0 if which == "first" else -1
-        settled_calls: list[tuple[int, Any, Truth]]
-        if bucket is None:
-            settled_calls = self._settled_calls(env)
-        else:
-            settled_calls = [(entry.place, entry.call, True) for entry in bucket.entries[at : at + 1 or None]]
+        bucket, others = self._matching(env)
+        settled_calls = self._selected(env, which, bucket, others)
         settled_calls += [(call.place, call, self._matches_call(env, call)) for call in self._in_flight(env)]
         for _, call, value in sorted(settled_calls, key=_first_of, reverse=which == "last"):
             if value is not False:
                 return call if value is True else value
         tools = " or ".join(map(repr, suggested(self._query.tools))) or "any tool"
         return Unknown(f"no call of {tools} was made")
+
+    def _selected(
+        self, env: Env, which: str, bucket: Bucket | None, others: Sequence[Bucket]
+    ) -> list[tuple[int, Any, Truth]]:
+        """(place, call, whether it matches) for the first or last settled call that may match, if there is one."""
+        query, at = self._query, 0 if which == "first" else -1
+        if bucket is not None and not others and not query.residual_conditions:  # the common case
+            return [(entry.place, entry.call, entry.own) for entry in bucket.entries[at : at + 1 or None]]
+        ends = [(group.members[at], number == 0, group) for group, number in self._groups(env, bucket, others)]
+        for entry, is_keyed, group in sorted(ends, key=lambda end: end[0].place, reverse=which == "last"):
+            if query.decide(env, group.members[0], is_keyed=is_keyed, values=group.values) is not False:
+                return [(entry.place, entry.call, query.judge_entry(env, entry, is_keyed=is_keyed))]
+        return []
 
     def _matches_call(self, env: Env, call: Any) -> Truth:
         value = self._query.judge(env, call)
@@ -496,7 +488,6 @@ class HistoryIndex:
 
 # --- time windows
 
-_EMPTY_BUCKET = Bucket()
 _first_of = itemgetter(0)
 
 
@@ -533,7 +524,7 @@ class WindowBucket(Bucket):
         self.open_sums: list[int] = []
         self.untimed = 0
 
-    def put(self, entry: IndexEntry, amount: Any) -> None:
+    def put(self, env: Env, entry: IndexEntry, amount: Any) -> None:
         """Adds an entry at its place, which is the end unless an earlier call ended later."""
         at = bisect_left(self.entries, entry.place, key=attrgetter("place"))
         self.entries.insert(at, entry)
@@ -541,6 +532,8 @@ class WindowBucket(Bucket):
         self.untimed += entry.call.time is None
         self.times.insert(at, entry.call.time or 0)
         self.amounts.insert(at, amount)
+        if self.groups is not None:
+            self.groups.add(env, entry)
         del self.sums[at + 1 :], self.open_sums[bisect_left(self.open_sums, at) :]
         for place in range(at, len(self.amounts)):
             self._add(place)
@@ -556,21 +549,23 @@ class WindowBucket(Bucket):
         copy.entries, copy.uncertain, copy.total = list(self.entries), self.uncertain, self.total
         copy.times, copy.amounts, copy.untimed = list(self.times), list(self.amounts), self.untimed
         copy.sums, copy.open_sums = list(self.sums), list(self.open_sums)
+        copy.groups = self.groups and self.groups.copied()
         return copy
 
     def before(self, place: int) -> WindowBucket:
         if not self.entries or self.entries[-1].place < place:
             return self
         window_bucket = WindowBucket()
+        window_bucket.is_part = True
         for entry, amount in zip(self.entries, self.amounts, strict=True):
             if entry.place < place:
-                window_bucket.put(entry, amount)
+                window_bucket.put([], entry, amount)
         return window_bucket
 
     def since(self, start: int) -> Bucket:
         """The calls in the window that starts at a moment. Every call has a time."""
         at = bisect_left(self.times, start)
-        bucket = Bucket()
+        bucket = Bucket(is_part=True)
         bucket.entries = _Tail(self.entries, at)  # type: ignore[assignment]
         bucket.uncertain = sum(entry.own is not True for entry in bucket.entries) if self.uncertain else 0
         known = not self.open_sums or self.open_sums[-1] < at
@@ -604,27 +599,45 @@ class WindowIndex(HistoryIndex):
     def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
         term = self._query.term
         bucket: Any = self._buckets.setdefault(key, WindowBucket())
-        bucket.put(entry, 0 if term is None else term(env))
+        bucket.put(env, entry, 0 if term is None or self._query.distinct else term(env))
 
-    def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[IndexEntry]]:
-        """The bucket and the other entries that may match, of the calls in the window."""
+    def _matching(self, env: Env) -> tuple[Bucket | None, Sequence[Bucket]]:
+        """The bucket and the other calls that may match, of the calls in the window."""
         bucket, others = super()._matching(env)
-        if bucket is None and not others:
-            return None, ()
+        if self._query.residual_conditions or (bucket is None and not others):
+            return bucket, others
         assert self._query.window is not None
         start = self._query.window(env)
-        entries = [entry for entry in (_windowed(index_entry, start) for index_entry in others) if entry is not None]
-        return None if bucket is None else _within(bucket, start), entries
+        windows = [_part_within(other.entries, start) for other in others]
+        return None if bucket is None else _within(bucket, start), [window for window in windows if window.entries]
+
+    def _groups(self, env: Env, bucket: Bucket | None, others: Sequence[Bucket]) -> Iterator[tuple[CallGroup, int]]:
+        groups = super()._groups(env, bucket, others)
+        if not self._query.residual_conditions or (bucket is None and not others):
+            yield from groups
+            return
+        assert self._query.window is not None
+        start = self._query.window(env)
+        for group, number in groups:
+            entries = [entry for member in group.members if (entry := _windowed(member, start)) is not None]
+            certain = [entry for entry in entries if entry.own is True]
+            for part in [certain, *([entry] for entry in entries if entry.own is not True)]:
+                if part:
+                    yield CallGroup(*part), number
 
 
 def _within(bucket: Any, start: int | Unknown) -> Bucket | None:
     if type(start) is not Unknown and not bucket.untimed:
         recent = bucket.since(start)
         return recent if recent.entries else None
-    recent = Bucket()
-    recent.entries = [entry for entry in (_windowed(entry, start) for entry in bucket.entries) if entry is not None]
+    recent = _part_within(bucket.entries, start)
     recent.uncertain, recent.total = sum(entry.own is not True for entry in recent.entries), None
     return recent if recent.entries else None
+
+
+def _part_within(entries: Iterable[IndexEntry], start: int | Unknown) -> Bucket:
+    windowed = (_windowed(entry, start) for entry in entries)
+    return Bucket((entry for entry in windowed if entry is not None), is_part=True)
 
 
 def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:

@@ -128,7 +128,14 @@ _UNREAD = object()
 CallStatus = Literal["ok", "failed", "unknown", "withdrawn"]
 """The outcome of a call. A withdrawn call was allowed but never ran; rules ignore it."""
 
-_ADDED_FIELDS = ("principal", "time", "provenance", "reservation", "claim")  # stored if present; older dumps lack them
+_ADDED_FIELDS = (
+    "principal",
+    "time",
+    "provenance",
+    "reservation",
+    "claim",
+    "sent",
+)  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
 _NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
@@ -161,6 +168,9 @@ class SessionCall:
     may_have_started = False  # whether it was restored in flight, and may already run
     claim: Mapping[str, Any] | None = None  # for a call that another program runs: its request, and the verdict
     lapsed = False  # whether it was withdrawn after its permit expired
+    sent: tuple[str, Mapping[str, Any]] | None = (
+        None  # the tool and arguments that run: those of a tool that calls this
+    )
     counted: tuple[CountedAmount, ...] = ()  # its amounts in counters across conversations
     reservation: str | None = None  # the id of its reservation in the store of counters
 
@@ -173,6 +183,11 @@ class SessionCall:
         """Sets the action, the decision and the tags; returns the call."""
         self.action, self.decision, self.tags = action, decision, tags
         return self
+
+    @property
+    def runs(self) -> tuple[str, Mapping[str, Any]]:
+        """(the tool, the arguments) that the host runs."""
+        return self.sent or (self.tool, self.args)
 
     @property
     def possible_statuses(self) -> tuple[CallStatus, ...]:
@@ -212,6 +227,7 @@ class SessionCall:
             setattr(call, name, freeze(data[name]))
         for name in _ADDED_FIELDS:
             setattr(call, name, freeze(data.get(name)))
+        call.sent = None if call.sent is None else (call.sent[0], call.sent[1])
         return call.labelled(call.action, call.decision, frozenset(data["tags"]))
 
     def shown(self) -> dict[str, Any]:
@@ -380,10 +396,18 @@ def blank_explanation() -> Explanation:
 
 @dataclass(slots=True)
 class MonitorResult:
-    """The result of an unsatisfied monitor: false or unknown. Call `explain` at once: later it may see other values."""
+    """The result of an unsatisfied monitor: false or unknown.
+
+    Attributes:
+        value: false or unknown.
+        explain: returns the explanation.
+        suggested: the tools of the calls that the explanation can suggest, if it is the same at any later time. None if
+            `explain` has to be called at once, since it would see other values later.
+    """
 
     value: Truth
     explain: Callable[[], Explanation] = Explanation
+    suggested: tuple[str, ...] | None = None
 
     @classmethod
     def merged(cls, value: Truth, results: Sequence[MonitorResult], between: str) -> MonitorResult:
@@ -391,10 +415,10 @@ class MonitorResult:
         return cls(value, partial(_merged, results, between))
 
     @classmethod
-    def violated(cls, explain: Callable[[], Explanation]) -> MonitorResult:
+    def violated(cls, explain: Callable[[], Explanation], suggested: tuple[str, ...] | None = None) -> MonitorResult:
         """The result of a monitor that is certainly false, in half the time of `MonitorResult(...)`."""
         result: MonitorResult = new(cls)
-        result.value, result.explain = False, explain
+        result.value, result.explain, result.suggested = False, explain, suggested
         return result
 
 

@@ -21,11 +21,11 @@ from typing import Any
 from guardagent._support.syntax import compile_pattern
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.evaluation.counters import Counter
-from guardagent.policy.evaluation.history_index import ANY, AnyTool, Env, HistoryQuery, Term, union_of
+from guardagent.policy.evaluation.history_index import ANY, AnyTool, union_of
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery, Term
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.functions import JSON, REGEX, RuleFunction, function
-from guardagent.policy.language import ast
-from guardagent.policy.language.answer_step import ANSWER, ANSWER_TEXT
+from guardagent.policy.functions import JSON, JSON_LIST, REGEX, RuleFunction, function
+from guardagent.policy.language import ANSWER, ANSWER_TEXT, ast
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
 from guardagent.policy.language.printer import Printer
 from guardagent.policy.language.values import (
@@ -41,7 +41,7 @@ from guardagent.policy.language.values import (
     shown,
 )
 from guardagent.policy.provenance.readers import NO_LABELS, DeclaredLabels
-from guardagent.types import format_value, thaw
+from guardagent.types import Functions, format_value, thaw
 
 # --- terms as text
 
@@ -191,7 +191,7 @@ class Library:
         counters: the compiled counters, by name.
     """
 
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Functions = field(default_factory=dict)
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
     tools: Mapping[str, Sequence[str] | None] | None = None
     declarations: Declarations = NO_DECLARATIONS
@@ -284,9 +284,7 @@ def check_signature(node: ast.StateOf, function: Callable[..., Any]) -> None:
         ) from None
 
 
-def state_function(
-    node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], term_text: TermText
-) -> Term:
+def state_function(node: ast.StateOf, function: Callable[..., Any], arguments: Sequence[Term], text: TermText) -> Term:
     name = node.function
 
     def answer(env: Env, values: Sequence[Any]) -> Any:
@@ -296,12 +294,12 @@ def state_function(
         try:
             returned = function(state, *values)
         except Exception as error:
-            raise StateFunctionError(f"{term_text.render(env)} raised {type(error).__name__}", error) from error
+            raise StateFunctionError(f"{text.render(env)} raised {type(error).__name__}", error) from error
         if type(returned) in PLAIN:
             return returned
         returned = as_read(returned)
         if returned is None:
-            return Unknown(Cause(term_text, env, "has no result"))
+            return Unknown(Cause(text, env, "has no result"))
         if kind_of(returned) is None:
             raise StateFunctionError(
                 f"the state function {name!r} returned a value of type "
@@ -334,7 +332,7 @@ def in_state(state: Any, name: str) -> Any:
 Applied = Callable[[list[Any]], Any]  # takes values, which can be unknown
 
 
-def applied_function(node: ast.Apply, toolbox: Mapping[str, Callable[..., Any]]) -> Applied:
+def applied_function(node: ast.Apply, toolbox: Functions) -> Applied:
     """The function that a term applies.
 
     Raises:
@@ -343,6 +341,8 @@ def applied_function(node: ast.Apply, toolbox: Mapping[str, Callable[..., Any]])
     known = function(node.function)
     if known is not None:
         _check_arguments(node, known)
+        if known.require is not None:
+            known.require()
         return known.apply
     own = toolbox[node.function]
     parameters = list(inspect.signature(own).parameters)
@@ -361,7 +361,7 @@ def read_as_json(node: object) -> Iterator[ast.Term]:
     if isinstance(node, ast.Field | ast.Item):
         yield node.body
     known = function(node.function) if isinstance(node, ast.Apply) else None
-    if isinstance(node, ast.Apply) and known is not None and known.kinds(0) == JSON:
+    if isinstance(node, ast.Apply) and known is not None and known.kinds(0) in (JSON, JSON_LIST):
         yield node.arguments[0]  # type: ignore[misc]  # no regular expression is accepted there
     inner = () if isinstance(node, ast.OF_HISTORY) else (node.items,) if isinstance(node, ast.OverItems) else None
     for child in ast.children(node) if inner is None else inner:

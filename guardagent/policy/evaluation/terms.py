@@ -11,8 +11,9 @@ from math import ceil
 from typing import Any
 
 from guardagent.errors import name_hint
+from guardagent.policy.evaluation.call_groups import NOT_KEPT
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.history_index import Env, HistoryQuery, Term
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery, Narrowing, Term
 from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, time_of, tool_of
 from guardagent.policy.evaluation.operands import (
     Cause,
@@ -28,10 +29,13 @@ from guardagent.policy.evaluation.operands import (
     regex_test,
     state_function,
 )
+from guardagent.policy.evaluation.probes import KeyProbe, ResidualPlan
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     MICROSECONDS,
-    NO_VALUE,
+    MISSING,
+    NULL,
+    UNREADABLE,
     Truth,
     Unknown,
     arithmetic,
@@ -86,6 +90,8 @@ class Compiler:
         self.index_of: dict[int, int] = {}
         self._first_query = len(library.history_queries)
         self._compiled: dict[Any, tuple[object, Term]] = {}
+        self._remembered: dict[int, tuple[int, int]] = {}  # id of a node -> the slot of known values, its place there
+        self._open_nodes: dict[int, tuple[int, KeyProbe | None]] = {}  # by id: the slot of the prober, the probe
 
     def call_outcomes(self, *conditions: ast.Term, directed: bool = True) -> CallOutcomes:
         """The outcomes of calls in flight that these conditions distinguish. Compile the conditions first."""
@@ -155,6 +161,7 @@ class Compiler:
         ok_only: bool = False,
         term: ast.Term | None = None,
         within: ast.Term | None = None,
+        distinct: bool = False,
     ) -> HistoryQuery:
         """Compiles a query for past calls. `names` are the names in scope around it."""
         label, inner = self.place(), dict(names)
@@ -179,11 +186,12 @@ class Compiler:
                 joins.append((read, self.term(argument.value, inner)))
                 joined.append((inner[argument.value.name], argument.name))
         self.arguments.update(binders)
-        rest: list[Term] = []
+        rest: list[ast.Term] = []
         for part in condition.parts if isinstance(condition, ast.And) else (condition,):
             self._classify(part, local, inner, own, joins, rest)
+        residual, narrowing = self._residual(rest, local, inner)
         summed = self.term(term, inner) if term is not None else None
-        early = term is not None and is_own(term, local)
+        early = term is not None and ast.is_own(term, local)
         return HistoryQuery(
             tools=self.library.tools_of(pattern),
             size=self.size,
@@ -193,12 +201,14 @@ class Compiler:
             own_conditions=tuple(own),
             variable_equations=tuple(joined),
             equations=tuple(joins),
-            residual_conditions=tuple(rest),
+            residual_conditions=residual,
             ok_only=ok_only,
             term=summed if early else None,
             late_term=None if early else summed,
             window=None if within is None else self._window(within, names),
+            narrowing=narrowing,
             deferred_by=_deferred_by(joined, joins, condition, term),
+            distinct=distinct,
         )
 
     def _classify(
@@ -208,20 +218,36 @@ class Compiler:
         names: Names,
         own: list[Term],
         joins: list[tuple[Term, Term]],
-        rest: list[Term],
+        rest: list[ast.Term],
     ) -> None:
         """Classifies a condition: on the past call alone, an equation for the index, or residual."""
         if is_true(part):
             return
-        if is_own(part, local):
+        if ast.is_own(part, local):
             own.append(self.term(part, names))
             return
         if isinstance(part, ast.Compare) and part.operator == "==":
             for left, right in ((part.left, part.right), (part.right, part.left)):
-                if is_own(left, local) and not names_in(right) & local:
+                if ast.is_own(left, local) and not ast.names_in(right) & local:
                     joins.append((self.term(left, names), self.term(right, names)))
                     return
-        rest.append(self.term(part, names))
+        rest.append(part)
+
+    def _residual(
+        self, conditions: Sequence[ast.Term], local: set[str], names: Names
+    ) -> tuple[tuple[Term, ...], Narrowing | None]:
+        """Compiles residual conditions, and how to find the calls for which to decide them."""
+        plan = ResidualPlan(conditions, local)
+        if not plan.is_sound:
+            return self._terms(conditions, names), None
+        mode, values = self.place(), self.place()
+        names = {**names, " mode": mode}  # compiled for this query alone
+        self._remembered.update((id(node), (values, at)) for at, node in enumerate(plan.own))
+        self._open_nodes.update((node, (mode, None)) for node in plan.open)
+        self._open_nodes.update((node, (mode, probe)) for node, probe in plan.probes.items())
+        probes = tuple((probe, self.term(probe.other, names)) for probe in plan.probes.values())
+        narrowing = Narrowing(mode, values, probes, self._terms(plan.own, names), self._terms(plan.fallible, names))
+        return self._terms(conditions, names), narrowing
 
     def _window(self, within: ast.Term, names: Names) -> Term:
         """Compiles the start of a time window."""
@@ -252,7 +278,12 @@ class Compiler:
         """Compiles a term to a function of the environment."""
         key = id(node), frozenset(names.items())  # equal nodes may differ: 1 and true
         if key not in self._compiled:
-            self._compiled[key] = node, getattr(self, f"_{type(node).__name__.lower()}")(node, names)
+            term: Term = getattr(self, f"_{type(node).__name__.lower()}")(node, names)
+            mode, probe = self._open_nodes.get(id(node), (0, None))
+            own = None if probe is None else self.term(probe.own, names)
+            slot, at = self._remembered.get(id(node), (0, 0))
+            term = _remembered(term, slot, at) if slot else term
+            self._compiled[key] = node, _probed(term, mode, probe, own) if mode else term
         return self._compiled[key][1]
 
     def _terms(self, nodes: Iterable[ast.Term | ast.RegexValue], names: Names) -> tuple[Term, ...]:
@@ -343,7 +374,9 @@ class Compiler:
         def blamed(env: Env, unknown: Unknown, *values: Any) -> Unknown:
             if unknown.undetermined or any(type(value) is Unknown for value in values):
                 return unknown
-            problem_text = "is missing or null" if unknown is NO_VALUE else problem.format(unknown.why[0])
+            is_unreadable = unknown is UNREADABLE and problem is _NOT_KNOWN
+            form = "{}" if unknown is MISSING or unknown is NULL else _UNREADABLE if is_unreadable else problem
+            problem_text = form.format(unknown.why[0])
             return Unknown(Cause(term_text, env, problem_text))
 
         return blamed
@@ -492,6 +525,17 @@ class Compiler:
         )
         return lambda env: env[0].indexes[index].sum(env)
 
+    def _callfold(self, node: ast.CallFold, names: Names) -> Term:
+        if node.which == "distinct":
+            index = self.add_query(
+                node.pattern, node.condition, names, term=node.term, within=node.within, distinct=True
+            )
+            return lambda env: env[0].indexes[index].distinct(env)
+        is_ok = node.which == "last ok"
+        index = self.add_query(node.pattern, node.condition, names, ok_only=is_ok, within=node.within)
+        none = -1 if is_ok else 0
+        return lambda env: env[0].indexes[index].last_place(env, none)
+
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(
             node.pattern, node.condition, names, ok_only=node.ok, within=node.within
@@ -517,7 +561,7 @@ class Compiler:
 
     def _overitems(self, node: ast.OverItems, names: Names) -> Term:
         items, slot = self.term(node.items, names), self.place()
-        term_text = self.term_text(node.items, names)
+        text = self.term_text(node.items, names)
         self.items.add(slot)
         condition = self.term(node.condition, {**names, node.variable: slot})
 
@@ -525,9 +569,7 @@ class Compiler:
             collection = items(env)
             if kind_of(collection) != "list":
                 return (
-                    collection.unbounded
-                    if type(collection) is Unknown
-                    else Unknown(Cause(term_text, env, "is not a list"))
+                    collection.unbounded if type(collection) is Unknown else Unknown(Cause(text, env, "is not a list"))
                 )
             return (_condition_on_item(env, slot, entry, condition) for entry in collection)
 
@@ -577,38 +619,30 @@ def _argument_reader(label: int, name: str) -> Term:
 
 def all_of_terms(parts: Sequence[Term]) -> Term:
     """The conjunction of compiled terms, without a generator."""
-
-    def all_of(env: Env) -> Truth:
-        unknown: Unknown | None = None
-        for part in parts:
-            value = part(env)
-            if value is True:
-                continue
-            if value is False:
-                return False
-            why = not_boolean(value)
-            unknown = why if unknown is None else unknown & why
-        return True if unknown is None else unknown
-
-    return all_of
+    return _folded(parts, decisive=False)
 
 
 def any_of_terms(parts: Sequence[Term]) -> Term:
     """The disjunction of compiled terms, without a generator."""
+    return _folded(parts, decisive=True)
 
-    def any_of(env: Env) -> Truth:
+
+def _folded(parts: Sequence[Term], *, decisive: bool) -> Term:
+    neutral = not decisive
+
+    def fold(env: Env) -> Truth:
         unknown: Unknown | None = None
         for part in parts:
             value = part(env)
-            if value is False:
+            if value is neutral:
                 continue
-            if value is True:
-                return True
+            if type(value) is bool:
+                return decisive
             why = not_boolean(value)
             unknown = why if unknown is None else unknown & why
-        return False if unknown is None else unknown
+        return neutral if unknown is None else unknown
 
-    return any_of
+    return fold
 
 
 def _bind(label: int, binders: Sequence[tuple[int, str]]) -> Callable[[Env, Any], Truth]:
@@ -632,6 +666,7 @@ def _of(function: Callable[[Any], Any], body: Term) -> Term:
 
 
 UNDECIDED, _UNCOMPUTED, _NOT_KNOWN = "cannot be decided: {}", "cannot be computed: {}", "is unknown: {}"
+_UNREADABLE = "is unreadable: {}"
 
 
 def _both(function: Callable[[Any, Any], Any], left: Term, right: Term) -> Term:
@@ -642,9 +677,24 @@ def is_true(node: ast.Term) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def names_in(node: object) -> set[str]:
-    """The variables and labels in a term, including those that it binds."""
-    return {node.name for node in ast.walk(node) if isinstance(node, ast.Variable | ast.Label)}
+def _probed(term: Term, mode: int, probe: KeyProbe | None, own: Term | None) -> Term:
+    """A term that depends on the check: open in the mode of a prober that does not decide it."""
+
+    def decided(env: Env) -> Any:
+        prober = env[mode]
+        return term(env) if prober is None else prober.compared(probe, own, env)
+
+    return decided
+
+
+def _remembered(term: Term, slot: int, at: int) -> Term:
+    """A term of the past call alone, whose value may be known."""
+
+    def remembered(env: Env) -> Any:
+        values = env[slot]
+        return term(env) if values is None or values[at] is NOT_KEPT else values[at]
+
+    return remembered
 
 
 def _deferred_by(
@@ -653,26 +703,3 @@ def _deferred_by(
     """See `HistoryQuery.deferred_by`. A function of the operator can fail."""
     sure = term is None and not any(isinstance(node, ast.Apply) for node in ast.walk(condition))
     return joined[0][1] if sure and len(joined) == len(joins) == 1 else None
-
-
-def is_own(node: ast.Term, local: set[str]) -> bool:
-    """Whether a term depends only on a past call with these names."""
-    outside = (
-        ast.State,
-        ast.StateOf,
-        ast.Fact,
-        ast.CountCalls,
-        ast.SumCalls,
-        ast.SomeCall,
-        ast.Selected,
-        ast.Now,
-        ast.Zone,
-        ast.Principal,
-        ast.Sources,
-        ast.Seen,
-        ast.CounterValue,
-    )
-    if any(isinstance(node, outside) for node in ast.walk(node)):
-        return False
-    bound = {node.variable for node in ast.walk(node) if isinstance(node, ast.OverItems)}
-    return names_in(node) <= local | bound

@@ -33,6 +33,7 @@ from guardagent.policy.file.policy_keys import (
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
+from guardagent.types import freeze
 
 TYPES = MappingProxyType(
     {
@@ -44,6 +45,7 @@ TYPES = MappingProxyType(
         "list": ("list", ""),
         "list of strings": ("list", "string"),
         "list of numbers": ("list", "number"),
+        "table": ("table", ""),
     }
 )
 """A type -> (the kind of the value, the kind of its items or of the number)."""
@@ -187,7 +189,7 @@ DEFINE = Key(
 
 # --- constants
 
-_EXPECTED = "a string, a number, a boolean, a list of them, or {duration: 24h}"
+_EXPECTED = "a string, a number, a boolean, a list of them, {duration: 24h}, or {table: ...}"
 _OR_NOTHING = f"{_EXPECTED}; nothing for a required parameter, or a mapping with 'value' or 'type'"
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 
@@ -245,11 +247,22 @@ def _require_allowed(name: str, declared_constant: DeclaredConstant, limits: Con
 # --- values
 
 
-@reads(lambda _: {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}, mapping.schema(_DURATION), {"type": "null"}]})
+@reads(
+    lambda _: {
+        "anyOf": [
+            _SCALAR,
+            {"type": "array", "items": _SCALAR},
+            *map(mapping.schema, (_DURATION, _TABLE)),
+            {"type": "null"},
+        ]
+    }
+)
 def _value(node: SourceNode, key: Key) -> DeclaredConstant:
     place = SourceText("", node.path, node.key_line or node.line)
     if isinstance(node.value, list):
         return DeclaredConstant(tuple(_scalar.read(item_node, key) for item_node in node.value), "list", place)
+    if isinstance(node.value, dict) and "table" in node.fields:
+        return DeclaredConstant(mapping(node, _TABLE)["table"], "table", place)
     if isinstance(node.value, dict):
         return DeclaredConstant(_seconds(node), "duration", place)
     if isinstance(node.value, SourceScalar) and node.value.value is None:
@@ -257,6 +270,20 @@ def _value(node: SourceNode, key: Key) -> DeclaredConstant:
     value = _scalar.read(node, key)
     kind = {str: "string", bool: "boolean"}.get(type(value), "number")
     return DeclaredConstant(value, kind, place)
+
+
+@reads(lambda _: {"type": ["array", "object"]})
+def _table(node: SourceNode, key: Key) -> Any:
+    """Reads a table: mappings and lists of values, at any depth."""
+    if not isinstance(node.value, dict | list):
+        raise key.mismatch(node)
+    return freeze(_cell(node, key))
+
+
+def _cell(node: SourceNode, key: Key) -> Any:
+    if isinstance(node.value, dict):
+        return {name: _cell(field, key) for name, field in node.fields.items()}
+    return [_cell(item, key) for item in node.items] if isinstance(node.value, list) else _scalar.read(node, key)
 
 
 def _seconds(node: SourceNode) -> int | Fraction:
@@ -289,7 +316,7 @@ def _bound(node: SourceNode, key: Key) -> int | Fraction:
 @reads(lambda key: {"anyOf": [*_value.schema(key)["anyOf"], mapping.schema(_DECLARATION)]})
 def _declaration(node: SourceNode, key: Key) -> DeclaredConstant:
     """Reads a value, or a mapping of its limits."""
-    if not node.fields or "duration" in node.fields:
+    if not node.fields or node.fields.keys() & {"duration", "table"}:
         return _value(node, key)
     written = mapping(node, _DECLARATION)
     place = SourceText("", node.path, node.key_line or node.line)
@@ -324,6 +351,12 @@ _DURATION: Key = Key(
     mapping,
     _EXPECTED,
     keys={"duration": Key("duration", text, "a duration, such as 24h", required=True)},
+)
+_TABLE: Key = Key(
+    "constant",
+    mapping,
+    _EXPECTED,
+    keys={"table": Key("table", _table, "a mapping or a list of mappings", "A table.", required=True)},
 )
 _DECLARATION: Key = Key(
     "constant",

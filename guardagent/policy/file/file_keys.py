@@ -1,7 +1,7 @@
 """The keys at the top of a policy file, and the JSON Schema that is generated from them.
 
-Two sections of a file have their own readers here: `labels:`, the names of sources, and `ids:`, the expressions for
-ids. Editors use the copy of the schema next to this file. After a change of a key, run:
+Three sections of a file have their own readers here: `labels:`, the names of sources, `ids:`, the expressions for ids,
+and `views:`, the views of calls. Editors use the copy of the schema next to this file. After a change of a key, run:
 
     python -m guardagent.policy.file.file_keys > guardagent/policy/file/policy.schema.json
 """
@@ -17,8 +17,10 @@ from types import MappingProxyType
 from typing import Any
 
 from guardagent._support.syntax import PatternError, compile_pattern
-from guardagent.errors import name_hint
+from guardagent.errors import InputError, name_hint
+from guardagent.policy.dispatch import Dispatch
 from guardagent.policy.file.constants import CONSTANTS, DEFINE
+from guardagent.policy.file.effect_keys import EFFECTS, REQUIRE
 from guardagent.policy.file.inclusion_keys import INCLUDE
 from guardagent.policy.file.policy_keys import (
     Key,
@@ -43,6 +45,7 @@ from guardagent.policy.file.policy_keys import (
 from guardagent.policy.file.rule_keys import COUNTER, POLICIES, CounterSource, counter_problem
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.provenance.readers import MODEL, DeclaredLabels, InvalidSourceError, LabelSource
+from guardagent.policy.views import CallView
 
 _LABEL = r"(?!(?:AND|OR|NOT|in|matches|true|false|True|False|model)$)[A-Za-z_]\w*"
 _EXPECTED = "a tool, 'TOOL.field', 'TOOL[*].field', '@tag', 'request', 'messages.ROLE' or 'fact.NAME'"
@@ -169,9 +172,60 @@ def _prefixes(name: str) -> tuple[str, ...]:
     return LabelSource("tool", name).tools
 
 
+# --- views of calls
+
+
+_PATH: Schema = {"type": "string", "pattern": r"^(args|facts|outputs\.)"}
+_PATHS: Schema = {"type": "array", "items": _PATH, "minItems": 2, "maxItems": 2}
+_DRAWN: Schema = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": False}
+
+
+@reads(lambda key: {"oneOf": [text.schema(key), _DRAWN | {"properties": {"diff": _PATHS, "table": _PATH}}]})
+def _view(node: SourceNode, _: Key) -> CallView:
+    try:
+        return CallView.read(node.plain)
+    except InputError as error:
+        raise node.error(str(error)) from None
+
+
+VIEWS = Key(
+    "views",
+    by_tool,
+    "a mapping of tools to views",
+    "Views of calls for reviewers, shown after the arguments: a text with placeholders, a diff, or a table.",
+    item=Key("view", _view, "a view"),
+)
+
+# --- tools that call other tools
+
+_DISPATCH_KEYS = keys(
+    Key("tool", name, "the name of an argument", "The argument with the name of the inner tool.", required=True),
+    Key(
+        "arguments",
+        name,
+        "the name of an argument",
+        "The argument with its arguments: a mapping, or JSON text. Without it they are the other arguments.",
+    ),
+    Key("nested", flag, "true or false", "Whether the inner tool may be one of these tools itself, once."),
+)
+
+
+@reads(mapping.schema)
+def _dispatch(node: SourceNode, key: Key) -> Dispatch:
+    return Dispatch(**mapping(node, key))
+
+
+DISPATCH = Key(
+    "dispatch",
+    by_tool,
+    "a mapping of tools to the arguments that name the inner call",
+    "Tools that call other tools, such as a gateway. Rules see the inner call instead.",
+    item=Key("dispatch", _dispatch, "a mapping with 'tool' and 'arguments'", keys=_DISPATCH_KEYS),
+)
+
 # --- the file
 
-_CONTENT: tuple[str, ...] = ("policies", "include", "define", "constants")  # a file has one of them
+_CONTENT: tuple[str, ...] = ("policies", "include", "define", "constants", "require")  # a file has one of them
 
 
 # The names that rules may write after @: operators of the language are reserved.
@@ -321,6 +375,9 @@ POLICY_FILE = Key(
             "The tools that exist. A mapping also declares their argument names, which are then checked.",
             item=_TOOL,
         ),
+        DISPATCH,
+        EFFECTS,
+        REQUIRE,
         LABELS,
         IDS,
         Key(
@@ -343,6 +400,7 @@ POLICY_FILE = Key(
             "The decision on calls that no rule covers; the default is allow.",
             choices=("allow", "deny"),
         ),
+        VIEWS,
         _IGNORE,
         Key(
             "shadow",

@@ -26,7 +26,7 @@ from guardagent.policy.file.policy_keys import (
     text,
     tool_name,
 )
-from guardagent.policy.file.source_tree import SourceNode, SourceText, shortened
+from guardagent.policy.file.source_tree import SourceNode, SourceText, shortened, start_of
 from guardagent.types import Decision
 
 DECISIONS = {
@@ -67,12 +67,7 @@ def _inclusion(node: SourceNode, key: Key) -> Inclusion:
         return _with_parameters(node, key)
     written = line(node, key)
     path = _pack(written) if written.text.startswith(PACK) else any_file.read(node, _FILE)
-    return Inclusion(path, _prefix(path, node), {}, {}, None, _start_of(node))
-
-
-def _start_of(node: SourceNode) -> SourceText:
-    """An empty string at the start of an entry, to locate its errors."""
-    return SourceText("", node.path, node.key_line or node.line)
+    return Inclusion(path, _prefix(path, node), {}, {}, None, start_of(node))
 
 
 def _with_parameters(node: SourceNode, key: Key) -> Inclusion:
@@ -89,7 +84,7 @@ def _with_parameters(node: SourceNode, key: Key) -> Inclusion:
         values.get("constants", {}),
         values.get("tools", {}),
         None if decision is None else DECISIONS[decision],
-        _start_of(node),
+        start_of(node),
     )
 
 

@@ -7,6 +7,7 @@ its rules find their names under that prefix only. So a rule means the same alon
 from __future__ import annotations
 
 import hashlib
+from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.constants import set_constants
+from guardagent.policy.file.effect_keys import worst_of
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file, read_single_file
 from guardagent.policy.file.rule_keys import RuleSource
@@ -93,7 +95,11 @@ def _with_parameters(file: PolicyFile, entry: Inclusion) -> PolicyFile:
                 raise tool.error(f"unknown tool {tool.text!r} of {file.path.name!r}{name_hint(tool.text, file.tools)}")
     tags = {tag: frozenset(tool.text for tool in tools) for tag, tools in entry.tags.items()}
     decision = entry.on_violation
-    rules = file.rules if decision is None else tuple(replace(rule, on_violation=decision) for rule in file.rules)
+    rules = (
+        file.rules
+        if decision is None
+        else tuple(replace(rule, on_violation=decision, halts_tool=False) for rule in file.rules)
+    )
     return replace(file, constants=constants, tags={**file.tags, **tags}, rules=rules)
 
 
@@ -140,6 +146,15 @@ def _rules(files: Sequence[PolicyFile], field: str) -> tuple[RuleSource, ...]:
             raise ContentError(problem, rule.path, rule.line)
         first[rule.id] = rule
     return tuple(first.values())
+
+
+def _views(files: Sequence[PolicyFile], field: str) -> Mapping[str, Any]:
+    """The entries of all files by tool; for one tool, that of the including file."""
+    return MappingProxyType(dict(ChainMap(*map(dict, _values(files, field)))))
+
+
+def _effects(files: Sequence[PolicyFile], field: str) -> Mapping[str, str]:
+    return MappingProxyType(worst_of(_values(files, field)))
 
 
 def _toolboxes(files: Sequence[PolicyFile], field: str) -> Mapping[str, tuple[Path, ...]]:
@@ -240,6 +255,9 @@ MERGING: Mapping[str, Merging] = {
     "rules": Merging(_rules, _each_under),
     "ignored": Merging(_joined),
     "inclusions": Merging(lambda _files, _field: ()),
+    "views": Merging(_views),
+    "dispatch": Merging(_views),
+    "effects": Merging(_effects),
     "digest": Merging(_digest),
 }
 """The merging of each field of `PolicyFile`."""

@@ -8,21 +8,25 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from guardagent.errors import ContentError, InputError, name_hint
+from guardagent.policy.dispatch import Dispatch
 from guardagent.policy.file.constants import DeclaredConstant
+from guardagent.policy.file.effect_keys import expanded
 from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding, declared_labels
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.rule_keys import CounterSource, RuleSource
 from guardagent.policy.file.source_tree import SourceNode, shortened
 from guardagent.policy.functions import rule_functions
-from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language import ANSWER, ANSWER_TEXT, RENAME_ANSWER
 from guardagent.policy.language.declarations import Definition
 from guardagent.policy.provenance.readers import DeclaredLabels
+from guardagent.policy.views import CallView
+from guardagent.types import EMPTY
 
 MAX_BYTES = 1_000_000
 MAX_PROGRAM_BYTES = 10_000_000
@@ -45,6 +49,9 @@ class PolicyFile:
         path: the file; `text` or `data` without a file.
         digest: a hash of the file and of every file that it refers to.
         shadow: the candidate that judges live calls too.
+        views: the views of calls for reviewers, by tool.
+        dispatch: the tools that call others, by name.
+        effects: what calls of a tool do, by tool; see `effect_keys`.
     """
 
     path: Path
@@ -64,6 +71,9 @@ class PolicyFile:
     labels: DeclaredLabels
     counters: Mapping[str, CounterSource]
     shadow: PolicyFile | None = None
+    views: Mapping[str, CallView] = field(default_factory=lambda: EMPTY)
+    dispatch: Mapping[str, Dispatch] = field(default_factory=lambda: EMPTY)
+    effects: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
     @property
     def toolbox(self) -> tuple[Path, ...]:
@@ -154,7 +164,7 @@ def _parse(
 
 
 def _policy_file(node: SourceNode, data: bytes, path: Path, files: tuple[Path, ...] = ()) -> PolicyFile:
-    values = POLICY_FILE.read(node, POLICY_FILE)
+    values = expanded(node, POLICY_FILE.read(node, POLICY_FILE))
     _check_tools(node, values)
     _check_names(node, values)
     groups = values.get("tags", {})
@@ -177,6 +187,9 @@ def _policy_file(node: SourceNode, data: bytes, path: Path, files: tuple[Path, .
         shadow=shadow,
         labels=declared_labels(values),
         counters=MappingProxyType(values.get("counters", {})),
+        views=MappingProxyType(values.get("views", {})),
+        dispatch=MappingProxyType(values.get("dispatch", {})),
+        effects=MappingProxyType(values.get("effects", {})),
     )
 
 
@@ -226,15 +239,18 @@ def _referenced_files(values: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:
-    """Requires tags and solver rules to use declared tools. Temporal rules are checked when they are compiled."""
+    """Requires tags, solver rules and views to use declared tools. Compiling checks temporal rules."""
     known = values.get("tools")
     if known is None:
         return
+    if known.get(ANSWER) not in (None, (ANSWER_TEXT,)):
+        problem = f"{ANSWER!r} is reserved for the final answer, with the argument {ANSWER_TEXT!r}; {RENAME_ANSWER}"
+        raise node.fields["tools"].error(problem)
     for tools in values.get("tags", {}).values():
         for tool in tools:
             if tool.text not in known and tool.text != ANSWER:
                 raise tool.error(_unknown_tool(tool.text, known))
-    for tool, place in _solver_tools(node):
+    for tool, place in [*_solver_tools(node), *(node.fields["views"].fields.items() if "views" in values else ())]:
         if tool not in known and tool != ANSWER:
             raise place.error(_unknown_tool(tool, known))
 

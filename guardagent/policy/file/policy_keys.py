@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,8 @@ from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceT
 from guardagent.policy.file.yaml_reader import QUOTE
 
 MAX_NAME = 200
+PERMITTED_FILES: ContextVar[Callable[[Path], bool] | None] = ContextVar("permitted_files", default=None)
+"""Whether a policy may refer to a file; None for any. Nothing is looked up about another one."""
 _LINE = f"one line of at most {MAX_NAME} characters, without surrounding spaces"
 _TEXT_SCHEMA = {"type": "string", "pattern": r"\S"}
 _LINE_SCHEMA = {"type": "string", "pattern": r"^\S(?:.*\S)?$", "maxLength": MAX_NAME}
@@ -247,7 +250,7 @@ _UNAMBIGUOUS = re.compile(
     r"[-+]?(?:0|[1-9]\d*)(?:\.\d*(?:[eE][-+]\d+)?)?|[-+]?\.\d+(?:[eE][-+]\d+)?|true|True|TRUE|false|False|FALSE",
     re.ASCII,
 )
-_NUMBER_ELSEWHERE = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)[eE][-+]?\d{1,3}|0o[0-7]+", re.ASCII)
+_NUMBER_ELSEWHERE = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)[eE][-+]?\d{1,3}|[-+]?0\d+|0o[0-7]+", re.ASCII)
 _SHORT = 40
 
 
@@ -294,6 +297,8 @@ def _existing(named: str, node: SourceNode, key: Key) -> Path:
             f"{shortened(named)!r} is a relative path; expected an absolute path, or its base as 'folder='"
         )
     path = (node.folder or Path()) / named
+    if (permits := PERMITTED_FILES.get()) is not None and not permits(path):
+        raise node.error(f"refers to {shortened(path.name)!r}, which the live policy does not; use its files")
     if not named.endswith(key.choices or "") or not _is_file(path):
         raise node.error(f"no such file: {shortened(named)!r}; expected {key.expected}{_siblings(path, key)}")
     return path

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from guardagent._support.files import is_in_pack
+from guardagent.policy.evaluation.counters import counted_number
 from guardagent.policy.file.inclusion_keys import DECISIONS
 from guardagent.policy.file.policy_keys import (
     Key,
@@ -32,12 +33,16 @@ from guardagent.policy.file.policy_keys import (
     plain_text,
     reads,
     text,
+    tool_name,
     value,
 )
-from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
-from guardagent.policy.language.values import DURATION, duration_of
-from guardagent.policy.scope import Scope
+from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened, start_of
+from guardagent.policy.language.values import DURATION, Unknown, duration_of
+from guardagent.policy.scope import SUM, ApprovalScope, EscalationStage, Scope
 from guardagent.types import Decision
+
+HALT_TOOL = "halt_tool"
+"""The value of `on_violation:` that also stops the tool."""
 
 # --- solver rules
 
@@ -79,11 +84,6 @@ class SolverSource:
     tools: Mapping[str, GovernedTool]
 
 
-def _start_of(node: SourceNode) -> SourceText:
-    """An empty string at the start of a mapping, to locate its errors."""
-    return SourceText("", node.path, node.key_line or node.line)
-
-
 @reads(lambda key: {"anyOf": [text.schema(key), flag.schema(key)]})
 def _predicate(node: SourceNode, key: Key) -> SourceText:
     """Reads a predicate. YAML reads `true` and `false` as booleans."""
@@ -109,7 +109,7 @@ def _variable(node: SourceNode, key: Key) -> VariableSource:
         values.get("from"),
         values.get("required", not free),
         free,
-        _start_of(node),
+        start_of(node),
     )
 
 
@@ -188,6 +188,62 @@ SOLVER = Key(
 )
 
 
+# --- approvals
+
+_MAX_SECONDS = 100 * 366 * 86400
+_MAX_QUORUM, _MAX_DEADLINE = 100, 30 * 86400  # as of a server's settings
+
+
+@reads(lambda _: {"type": "string", "pattern": f"^{DURATION.pattern}$"})
+def _duration(node: SourceNode, key: Key) -> float:
+    node_text = text(node, key)
+    seconds = duration_of(node_text.text.strip()) or 0
+    if not 0 < seconds <= (_MAX_DEADLINE if key.name == "deadline" else _MAX_SECONDS):
+        raise node_text.error(f"{key.name!r} is {node.description}; expected {key.expected}")
+    return float(seconds)
+
+
+_WHOLE: Mapping[str, Schema] = {"calls": {"minimum": 1}, "quorum": {"minimum": 1, "maximum": _MAX_QUORUM}}
+
+
+@reads(lambda key: {"type": "integer", **_WHOLE[key.name]} if key.name in _WHOLE else {"type": "number", "minimum": 0})
+def _bound(node: SourceNode, key: Key) -> int | float:
+    bound: int | float = value(node, key)
+    if isinstance(counted_number(bound), Unknown) or (key.name in _WHOLE and (type(bound) is not int or not bound)):
+        raise key.mismatch(node)
+    if bound > _WHOLE.get(key.name, {}).get("maximum", bound):
+        raise key.mismatch(node)
+    return bound
+
+
+@reads(mapping.schema)
+def _approval_scope(node: SourceNode, key: Key) -> ApprovalScope:
+    content = {"same": (), "up_to": {}, "any": (), **mapping(node, key)}
+    if SUM in content["up_to"] and len(content["up_to"]) != 2:
+        raise node.fields["up_to"].error("'sum' bounds the total of one argument; expected one other bound in 'up_to'")
+    if twice := {*content["any"]} & {*content["same"], *content["up_to"]}:
+        raise node.fields["any"].error(f"{min(twice)!r} is in 'any', and in 'same' or 'up_to'; expected one of them")
+    return ApprovalScope.of({**content, "tool": content["tool"].text})
+
+
+def _approvals() -> Key:
+    of, bound = Key("argument", name, "the name of an argument"), Key("bound", _bound, "a number from 0")
+    free, same = "The arguments that may have any value.", "The arguments that keep their values in the approved call."
+    most = "The most for each numeric argument of a call; 'sum' is the most for the total."
+    inner = keys(
+        Key("tool", tool_name, "the name of a tool", "The tool of the calls.", required=True),
+        Key("same", items, "a list of arguments", same, item=of),
+        Key("up_to", by_name, "a mapping of arguments to numbers from 0", most, item=bound),
+        Key("any", items, "a list of arguments", free, item=of),
+        Key("calls", _bound, "a whole number from 1", "The number of calls.", required=True),
+        Key("for", _duration, "a duration such as 1h", "The length of a grant.", required=True),
+    )
+    expected = "a mapping with 'tool', 'calls', 'for', and optionally 'same', 'up_to' and 'any'"
+    scope = Key("scope", _approval_scope, expected, "The calls that one answer may allow.", required=True, keys=inner)
+    about = "What a reviewer may approve at once; without it, one call."
+    return Key("approvals", mapping, "a mapping with 'scope'", about, keys=keys(scope))
+
+
 # --- rules
 
 RuleKind = Literal["temporal", "solver", "request"]
@@ -207,7 +263,10 @@ class RuleSource:
         scopes: the prefixes of the names that the policy can use without a prefix.
         location: its file and line, or its path of keys.
         applies_to: the calls that it judges; None for all.
+        approval_scope: what a reviewer may grant; None for one call.
         on_trial: whether it only warns, also where it cannot be checked.
+        halts_tool: whether a violation also stops the tool, for all sessions, until a person lifts the stop.
+        escalate_to: who may approve a violating call, one stage after the other; empty for the server's settings.
     """
 
     id: str
@@ -224,6 +283,9 @@ class RuleSource:
     path: Path
     scopes: tuple[str, ...] = ("",)
     on_trial: bool = False
+    halts_tool: bool = False
+    approval_scope: ApprovalScope | None = None
+    escalate_to: tuple[EscalationStage, ...] = ()
 
     @property
     def in_pack(self) -> bool:
@@ -237,7 +299,9 @@ class RuleSource:
 
 def _rule_schema(key: Key) -> Schema:
     kinds = {"oneOf": [{"required": [kind]} for kind in RULE_KINDS]}
-    return mapping.schema(key) | kinds | {"dependentRequired": {"program": ["request"]}}
+    escalating = {"required": ["on_violation"], "properties": {"on_violation": {"const": "escalate"}}}
+    dependent = {"dependentRequired": {"program": ["request"]}, "dependentSchemas": {"escalate_to": escalating}}
+    return mapping.schema(key) | kinds | dependent
 
 
 @reads(_rule_schema)
@@ -246,6 +310,9 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
     kind = _kind(node)
     values = mapping(node, key)
     texts = values[kind]
+    for key_name in ("approvals", "escalate_to"):
+        if key_name in values and values.get("on_violation") != "escalate":
+            raise node.fields[key_name].error(f"{key_name!r} without 'on_violation: escalate'; expected both")
     return RuleSource(
         id=values["id"],
         kind=kind,
@@ -253,12 +320,15 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
         solver=values.get("solver"),
         program=values.get("program"),
         message=values.get("message"),
-        on_violation=DECISIONS[values.get("on_violation", "block")],
+        on_violation=DECISIONS.get(values.get("on_violation", "block"), Decision.DENY),
+        halts_tool=values.get("on_violation") == HALT_TOOL,
         remedy=values.get("remedy"),
         line=node.line,
         location=node.location,
         applies_to=values.get("applies_to"),
         path=node.path,
+        approval_scope=values.get("approvals", {}).get("scope"),
+        escalate_to=tuple(EscalationStage(**stage) for stage in values.get("escalate_to", ())),
     )
 
 
@@ -310,6 +380,17 @@ def _scope_keys() -> tuple[Key, ...]:
     return tuple(Key(name, items, "a list of strings", text, item=item) for name, text in about.items())
 
 
+_GROUP = Key("role", name, "a string")
+_STAGE = Key(
+    "escalate_to",
+    mapping,
+    "a mapping with 'roles', 'quorum' or 'deadline'",
+    keys=keys(
+        Key("roles", items, "a list of groups", "The groups of approvers who answer; without it, all.", item=_GROUP),
+        Key("quorum", _bound, f"a number from 1 to {_MAX_QUORUM}", "How many of them have to agree."),
+        Key("deadline", _duration, "a duration such as 10m, up to 30d", "How long they have to answer."),
+    ),
+)
 _RULE = Key(
     "policy",
     _rule,
@@ -330,9 +411,17 @@ _RULE = Key(
         Key(
             "on_violation",
             choice,
-            "warn, block, escalate or halt",
+            "warn, block, escalate, halt or halt_tool",
             "The response to a violating call; the default is block.",
-            choices=tuple(DECISIONS),
+            choices=(*DECISIONS, HALT_TOOL),
+        ),
+        _approvals(),
+        Key(
+            "escalate_to",
+            one_or_more,
+            "a mapping with 'roles', 'quorum' or 'deadline', or a list of them",
+            "Who may approve a violating call; in a list, the next takes over when a deadline passes.",
+            item=_STAGE,
         ),
         Key(
             "applies_to",
@@ -357,8 +446,6 @@ POLICIES = Key("policies", _rules, "a list of policies", "The rules.", item=_RUL
 
 
 # --- counters
-
-_MAX_SECONDS = 100 * 366 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,15 +474,6 @@ class CounterSource:
     def under(self, prefix: str) -> CounterSource:
         """This counter in an included file with a prefix."""
         return replace(self, scopes=tuple(prefix + scope for scope in self.scopes))
-
-
-@reads(lambda _: {"type": "string", "pattern": f"^{DURATION.pattern}$"})
-def _duration(node: SourceNode, key: Key) -> float:
-    node_text = text(node, key)
-    seconds = duration_of(node_text.text.strip()) or 0
-    if not 0 < seconds <= _MAX_SECONDS:
-        raise node_text.error(f"{key.name!r} is {node.description}; expected {key.expected}")
-    return float(seconds)
 
 
 @reads(mapping.schema)

@@ -169,3 +169,8 @@ class SourceNode:
 
 def shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def start_of(node: SourceNode) -> SourceText:
+    """An empty string at the start of a mapping, to locate its errors."""
+    return SourceText("", node.path, node.key_line or node.line)

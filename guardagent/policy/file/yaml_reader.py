@@ -89,33 +89,32 @@ _TAG = "tag:yaml.org,2002:"
 _TAG_KINDS = {"bool": "boolean", "int": "number", "float": "number", "timestamp": "date", "null": "null"}
 _COMMENT = re.compile(r"[ \t]+#")
 _COMMA = re.compile(r"\s*,")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_READ_DIFFERENTLY = re.compile(r"[\t\ufeff]|[|>][-+0-9]*#|(?<![^\s,:?\[{-])\?(?!\S)")  # by libyaml and by PyYAML
 
 
-def parse(data: bytes, path: Path, folder: Path | None, *, fast: bool = False) -> SourceNode | None:
+def parse(data: bytes, path: Path, folder: Path | None) -> SourceNode | None:
     """Parses YAML; returns None for an empty document.
+
+    Libyaml reads the files that it reads as PyYAML does. PyYAML reads all others, and words the errors.
 
     Args:
         data: the bytes of the file.
         path: the location in messages.
         folder: the base of relative paths.
-        fast: whether libyaml may read it, where it is there. It differs from PyYAML in corners of the syntax, so it
-            reads nothing that is enforced as it stands.
 
     Raises:
         ContentError: the data is not UTF-8, not YAML, or outside of the subset.
     """
     text = _decoded(data, path)
-    if fast and (loader_type := _fast_loader()) is not None:
+    if (fast_parser := _fast_parser()) is not None and not _READ_DIFFERENTLY.search(text):
         try:
-            return _parsed(loader_type(text, path), text, path, folder)
-        except yaml.YAMLError:
-            pass  # PyYAML explains it better
-    return _parsed_with_reasons(text, path, folder)
-
-
-def _parsed_with_reasons(text: str, path: Path, folder: Path | None) -> SourceNode | None:
+            return _TreeReader(fast_parser(text), text, path, folder, fast=True).document()
+        except (yaml.YAMLError, ContentError):
+            pass
     try:
-        return _parsed(_StrictLoader(text, path), text, path, folder)
+        parser = yaml.SafeLoader(text)
+        return _TreeReader(parser, text, path, folder).document()
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise ContentError(
@@ -123,11 +122,19 @@ def _parsed_with_reasons(text: str, path: Path, folder: Path | None) -> SourceNo
         ) from None
     except yaml.MarkedYAMLError as error:
         raise explain_error(error, text, path) from None
+    except (ValueError, OverflowError):  # chr() of the number in an escape
+        problem = "a '\\U' escape is not a character; expected a code point up to 10FFFF"
+        raise ContentError(problem, path, parser.get_mark().line + 1) from None
 
 
-def _parsed(loader: Any, text: str, path: Path, folder: Path | None) -> SourceNode | None:
-    root = loader.get_single_node()
-    return _NodeBuilder(loader, text, path, folder).node(root) if root else None
+@cache
+def _fast_parser() -> Any:
+    """The parser of libyaml; None where PyYAML is built without it."""
+    if not yaml.__with_libyaml__:
+        return None
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+
+    return CParser
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -140,33 +147,44 @@ def _decoded(data: bytes, path: Path) -> str:
         raise ContentError(f"byte {error.start} is not UTF-8; expected UTF-8 text", path, line) from None
 
 
-class _StrictComposer(yaml.composer.Composer):
-    """Rejects nodes outside of the subset while it loads, before they can grow."""
+class _TreeReader:
+    """Reads source nodes from the events of a parser. Rejects nodes outside of the subset before they can grow."""
 
-    def __init__(self, text: str, path: Path) -> None:
-        super().__init__(text)  # type: ignore[call-arg]  # of the loader that this is a part of
-        self._begin(path)
+    def __init__(self, parser: Any, text: str, path: Path, folder: Path | None, *, fast: bool = False) -> None:
+        self._next, self._text, self._path, self._folder, self._fast = parser.get_event, text, path, folder, fast
+        self._depth = self._parts = 0
 
-    def _begin(self, path: Path) -> None:
-        self._path, self._depth, self._parts = path, 0, 0
+    def document(self) -> SourceNode | None:
+        self._next()  # the start of the stream
+        start = self._next()
+        if isinstance(start, yaml.StreamEndEvent):
+            return None
+        root = self._node(self._next())
+        self._next()  # the end of the document
+        if not isinstance(event := self._next(), yaml.StreamEndEvent):
+            expected = "expected a single document in the stream"
+            raise yaml.composer.ComposerError(
+                expected, start.start_mark, "but found another document", event.start_mark
+            )
+        return root
 
-    def get_single_node(self) -> yaml.Node | None:
-        try:
-            return super().get_single_node()
-        except (ValueError, OverflowError):  # chr() of the number in an escape
-            line = self.get_mark().line + 1  # type: ignore[attr-defined]
-            raise ContentError(
-                "a '\\U' escape is not a character; expected a code point up to 10FFFF", self._path, line
-            ) from None
+    def _node(self, event: Any, key_line: int = 0, *, flow: bool = False) -> SourceNode:
+        line = event.start_mark.line + 1
+        self._enter(event)
+        value: dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, flow=flow)
+        elif isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(flow=bool(event.flow_style))
+        else:
+            value = self._items(flow=bool(event.flow_style))
+        self._depth -= 1
+        return SourceNode(value, self._path, line, key_line or line, self._folder)
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[attr-defined]  # of the parser that this is combined with
+    def _enter(self, event: Any) -> None:
         self._depth, self._parts = self._depth + 1, self._parts + 1
         if problem := self._problem(event):
             raise ContentError(problem, self._path, event.start_mark.line + 1)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
 
     def _problem(self, event: Any) -> str:
         if isinstance(event, yaml.AliasEvent):
@@ -182,102 +200,72 @@ class _StrictComposer(yaml.composer.Composer):
             return f"has more than {MAX_PARTS:,} keys and values; split the file"
         return ""
 
+    def _items(self, *, flow: bool) -> list[SourceNode]:
+        items = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._node(event, flow=flow))
+        return items
 
-class _StrictLoader(_StrictComposer, yaml.SafeLoader):
-    """Reads with PyYAML."""
-
-
-@cache
-def _fast_loader() -> Any:
-    """A loader that reads with libyaml; None where PyYAML is built without it."""
-    if not yaml.__with_libyaml__:
-        return None
-    from yaml.cyaml import CParser  # type: ignore[attr-defined]
-
-    class FastLoader(_StrictComposer, CParser, yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
-        def __init__(self, text: str, path: Path) -> None:
-            CParser.__init__(self, text)
-            yaml.composer.Composer.__init__(self)
-            yaml.constructor.SafeConstructor.__init__(self)
-            yaml.resolver.Resolver.__init__(self)
-            self._begin(path)
-
-    return FastLoader
-
-
-class _NodeBuilder:
-    """Converts nodes of PyYAML to source nodes."""
-
-    def __init__(self, loader: yaml.SafeLoader, text: str, path: Path, folder: Path | None) -> None:
-        self._loader, self._text, self._path, self._folder = loader, text, path, folder
-
-    def node(self, node: yaml.Node, key_line: int = 0, *, flow: bool = False) -> SourceNode:
-        line = node.start_mark.line + 1
-        return SourceNode(self._value(node, flow=flow), self._path, line, key_line or line, self._folder)
-
-    def _value(
-        self, node: yaml.Node, *, flow: bool
-    ) -> dict[str, SourceNode] | list[SourceNode] | SourceText | SourceScalar:
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.node(item, flow=bool(node.flow_style)) for item in node.value]
-        assert isinstance(node, yaml.ScalarNode)
-        return self._scalar(node, flow=flow)
-
-    def _mapping(self, node: yaml.MappingNode) -> dict[str, SourceNode]:
+    def _mapping(self, *, flow: bool) -> dict[str, SourceNode]:
         values: dict[str, SourceNode] = {}
-        for key_node, value in node.value:
-            line = key_node.start_mark.line + 1
-            key = "on" if _is_pattern_key(key_node, value) else self._key(key_node, line)
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            key, value = self._key(event, line, flow=flow)
             if key in values:
                 first = values[key].key_line
                 problem = f"key {shortened(key)!r} appears twice, first in line {first}; remove one"
                 raise ContentError(problem, self._path, line)
-            values[key] = self.node(value, line, flow=bool(node.flow_style))
+            values[key] = self._node(value, line, flow=flow)
         return values
 
-    def _key(self, node: yaml.Node, line: int) -> str:
-        if node.tag == f"{_TAG}merge":
+    def _key(self, event: Any, line: int, *, flow: bool) -> tuple[str, Any]:
+        """Reads a key; returns it and the first event of its value."""
+        kind = _kind(event)
+        if kind == "merge":
             raise ContentError("'<<' is a YAML merge key; write the keys themselves", self._path, line)
-        key = self.node(node)
+        key, value = self._node(event, flow=flow), self._next()
         if isinstance(key.value, SourceText):
-            return key.value.text
+            return key.value.text, value
+        if kind == "bool" and event.value == "on" and _kind(value) == "str":  # that of a counter's pattern
+            return "on", value
         raise ContentError(f"a key is {key.description}; expected a string; if it is one, quote it", self._path, line)
 
-    def _scalar(self, node: yaml.ScalarNode, *, flow: bool) -> SourceText | SourceScalar:
-        source = self._text[node.start_mark.index : node.end_mark.index]
-        kind = node.tag.removeprefix(_TAG)
+    def _scalar(self, event: Any, *, flow: bool) -> SourceText | SourceScalar:
+        if self._fast and not event.style and (not event.value or (flow and "?" in event.value)):
+            raise yaml.YAMLError("libyaml takes another place for an empty value, and strings that PyYAML refuses")
+        start, end, kind = event.start_mark.index, event.end_mark.index, _kind(event)
         if kind in _TAG_KINDS:
-            return SourceScalar(self._constructed(node, kind), _TAG_KINDS[kind], source)
-        text = SourceText(node.value, self._path, node.start_mark.line + 1, source, self._hint(node, flow=flow))
-        if any("\ud800" <= sign <= "\udfff" for sign in text.text):
+            return SourceScalar(self._constructed(event, kind), _TAG_KINDS[kind], self._text[start:end])
+        hint = "" if event.style else self._hint(end, flow=flow)
+        text = SourceText(event.value, self._path, event.start_mark.line + 1, self._text[start:end], hint)
+        if event.style == '"' and _SURROGATE.search(event.value):
             raise text.error("a '\\u' escape is half of a surrogate pair; expected a complete character")
         return text
 
-    def _constructed(self, node: yaml.ScalarNode, kind: str) -> Any:
+    def _constructed(self, event: Any, kind: str) -> Any:
         if kind == "timestamp":  # policies use no dates; and not all are valid, such as 2024-13-45
-            return node.value
+            return event.value
         try:
-            return self._loader.construct_object(node)
+            return yaml.constructor.SafeConstructor().construct_object(yaml.ScalarNode(f"{_TAG}{kind}", event.value))
         except ValueError:
-            line = node.start_mark.line + 1
-            raise ContentError(f"{shortened(node.value)!r} is not a valid number", self._path, line) from None
+            line = event.start_mark.line + 1
+            raise ContentError(f"{shortened(event.value)!r} is not a valid number", self._path, line) from None
 
-    def _hint(self, node: yaml.ScalarNode, *, flow: bool) -> str:
-        if node.style:  # it is quoted
-            return ""
-        if _COMMENT.match(self._text, node.end_mark.index):
+    def _hint(self, end: int, *, flow: bool) -> str:
+        """The likely misreading of an unquoted string that ends at a place."""
+        if _COMMENT.match(self._text, end):
             return f"text after ' #' is a YAML comment: to keep it, {QUOTE}"
-        if flow and _COMMA.match(self._text, node.end_mark.index):
+        if flow and _COMMA.match(self._text, end):
             return "inside of [ ] and { }, a comma ends an unquoted string: to keep the rest, quote the whole string"
         return ""
 
 
-def _is_pattern_key(key: yaml.Node, value: yaml.Node) -> bool:
-    """Whether a key is that of a counter's pattern. YAML reads it as a boolean."""
-    is_word = isinstance(key, yaml.ScalarNode) and key.value == "on" and not key.style
-    return is_word and isinstance(value, yaml.ScalarNode) and value.tag == f"{_TAG}str"
+def _kind(event: Any) -> str:
+    """The kind of a scalar by YAML 1.1: `str`, `bool`, `int` and so on; an empty string for other events."""
+    if not isinstance(event, yaml.ScalarEvent):
+        return ""
+    resolvers = () if event.style else yaml.SafeLoader.yaml_implicit_resolvers.get(event.value[:1], ())
+    return next((tag.removeprefix(_TAG) for tag, pattern in resolvers if pattern.match(event.value)), "str")
 
 
 # --- Python mappings

@@ -32,6 +32,7 @@ class RuleFunction:
         repeated: whether the last parameter can be repeated.
         result: the kind of the result; empty if it varies.
         range: the least and the greatest result, of a function whose results are numbers.
+        require: raises an InputError if a package that the function needs is not installed.
         zoned: whether the last parameter is a time zone, by default that of the session's clock.
     """
 
@@ -42,6 +43,7 @@ class RuleFunction:
     result: str = ""
     zoned: bool = False
     range: tuple[int, int] | None = None
+    require: Callable[[], None] | None = None
 
     def apply(self, values: list[Any]) -> Any:
         """The result; unknown if a value is unknown or of another kind."""
@@ -74,6 +76,8 @@ class RuleFunction:
         return least <= number and (self.repeated or number <= len(self.parameters))
 
 
+JSON_LIST = ("list", "text")
+"""The kinds of a parameter that is a list, or a string that contains one as JSON."""
 _NAMES = {"text": "string", "truth value": "boolean", REGEX: "regular expression between slashes"}
 _FUNCTIONS: dict[str, RuleFunction] = {}
 
@@ -91,7 +95,7 @@ def rule_function(name: str, *parameters: tuple[str, ...], **shape: Any) -> Call
 @cache
 def rule_functions() -> Mapping[str, RuleFunction]:
     """The functions by name, in alphabetical order."""
-    from guardagent.policy.functions import numbers, strings  # noqa: F401 - they need this module, and fill the table
+    from guardagent.policy.functions import dates, numbers, parsers, strings  # noqa: F401 - they need this module, and fill the table
 
     return dict(sorted(_FUNCTIONS.items()))
 

@@ -95,12 +95,12 @@ def _instant(text: str) -> int | Fraction | Unknown:
 
 
 def _local_time_function(
-    name: str, result: str = "number", limits: tuple[int, int] | None = None
+    name: str, limits: tuple[int, int] | None = None
 ) -> Callable[[Callable[[dt.datetime], Any]], Any]:
     """Makes a function of an instant and a zone, by default that of the session's clock, from one of the local time."""
 
     def register(read: Callable[[dt.datetime], Any]) -> Any:
-        @rule_function(name, ("number",), ("text",), required=1, result=result, zoned=True, range=limits)
+        @rule_function(name, ("number",), ("text",), required=1, result="number", zoned=True, range=limits)
         @wraps(read)
         def evaluate(seconds: Any, zone: str) -> Any:
             local = local_time(seconds, zone)
@@ -109,12 +109,6 @@ def _local_time_function(
         return evaluate
 
     return register
-
-
-@_local_time_function("date", "text")
-def _date(local: dt.datetime) -> str:
-    """`date(instant, zone)`: the date in ISO 8601, such as `"2026-01-31"`."""
-    return local.date().isoformat()
 
 
 @_local_time_function("hour", limits=(0, 23))

@@ -13,8 +13,18 @@ from typing import Any
 from urllib.parse import unquote
 
 from guardagent._support.syntax import compile_pattern
-from guardagent.policy.functions import JSON, REGEX, rule_function
-from guardagent.policy.language.values import Truth, Unknown, disjunction, equal, exact, kind_name, kind_of, parsed
+from guardagent.policy.functions import JSON, JSON_LIST, REGEX, rule_function
+from guardagent.policy.language.values import (
+    Truth,
+    Unknown,
+    disjunction,
+    equal,
+    exact,
+    field_of,
+    kind_name,
+    kind_of,
+    parsed,
+)
 from guardagent.policy.provenance.amounts import NUMBER, SHORT, number_key, readings
 from guardagent.policy.provenance.hosts import bare_links, parted
 from guardagent.policy.provenance.readers import LeafReader
@@ -60,6 +70,33 @@ def _keys(value: Any) -> Any:
 def _values(value: Any) -> Any:
     """`values(m)`: the values of a mapping, as a list."""
     return _entries(value, lambda mapping: list(mapping.values()))
+
+
+@rule_function("[:]", ("list",), ("number",), ("number",), required=2, result="list")
+def _slice(items: Any, start: Any, end: Any = None) -> Any:
+    """`xs[0:2]`, `xs[1:]`: the items from a place up to, and without, another one.
+
+    Negative places count from the end.
+    """
+    if any(place is not None and int(place) != place for place in (start, end)):
+        return Unknown("a place in a list is not a whole number")
+    return list(items)[int(start) : None if end is None else int(end)]
+
+
+@rule_function("[=]", JSON_LIST, ("text",), ())
+def _row(rows: Any, key: str, value: Any) -> Any:
+    """`rows[key = v]`: the only mapping in a list whose field is this value; unknown without one, or with several."""
+    rows = parsed(str(rows)) if kind_of(rows) == "text" else rows
+    if kind_of(rows) != "list":
+        return rows if type(rows) is Unknown else Unknown(f"a {kind_name(rows)} is not a list")
+    matches = [(item, equal(field_of(item, key), value)) for item in rows]
+    sure = [item for item, is_equal in matches if is_equal is True]
+    if len(sure) == 1 and all(is_equal is False for item, is_equal in matches if item is not sure[0]):
+        return sure[0]
+    unsure = next((why for _, why in matches if type(why) is Unknown), None)
+    if unsure is not None and len(sure) < 2:
+        return unsure
+    return Unknown(f"{'several rows have' if sure else 'no row has'} this value of {key!r}")
 
 
 def _entries(value: Any, listed: Callable[[Any], Any]) -> Any:
@@ -163,16 +200,20 @@ def _addresses_in(address: str) -> Iterator[str]:
 
 _LINK_ENDS = r"\s<>\"'`\x{a0}\x{2000}-\x{200a}\x{2028}\x{2029}\x{3000}"
 _LINK_RUN = rf"(?:[^{_LINK_ENDS}()\[\]{{}}]|\([^{_LINK_ENDS}()]*\)|\[[0-9A-Fa-f:.]*\])+"  # brackets only in pairs
+_SCHEME = "[a-z][a-z0-9+.-]{1,30}"
+_LONGEST_SCHEME = 31  # characters
 _LINK = "|".join(
     (
         r"\b(?i:href|src|action)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'<>`]+))",
         rf"\]\(\s*<?({_LINK_RUN})",
         rf"\]:\s*<?({_LINK_RUN})",
-        rf"((?i:https?:[/\\]|[a-z][a-z0-9+.-]{{1,30}}:[/\\]{{2}}){_LINK_RUN})",
+        rf"((?i:https?:[/\\]|{_SCHEME}:[/\\]{{2}}){_LINK_RUN})",
         rf"\b((?i:www\.){_LINK_RUN})",
         rf"(?:^|[{_LINK_ENDS}(\[=])(//[^{_LINK_ENDS}/()\[\]{{}}]+\.{_LINK_RUN})",
     )
 )
+# A bounded repetition has too many states for RE2 in text such as base64; so it is used only where it matters.
+_ANY_LINK = _LINK.replace(_SCHEME, "[a-z][a-z0-9+.-]+")
 _LINK_PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?([/\\]*)([^/\\?#]*)([^?#]*)(.*)", re.DOTALL)
 _WEB = {"http": "80", "https": "443"}
 
@@ -191,7 +232,9 @@ def _links(text: str) -> Any:
     with '/' for an empty path. So 'https://shop.com@evil.com' is 'https://evil.com/'.
     """
     text = without_entities(text)
-    matches = matches_in(text, _LINK)
+    matches = matches_in(text, _ANY_LINK)
+    if isinstance(matches, Unknown) or any(groups[6] and groups[6].find(":") > _LONGEST_SCHEME for groups in matches):
+        matches = matches_in(text, _LINK)
     if isinstance(matches, Unknown):
         return matches
     for whole in {str(groups[0]) for groups in matches}:
@@ -315,6 +358,7 @@ def _unnamed(part: str) -> Iterator[str]:
 # --- one token in a value
 
 MAX_TOKEN = 1_000  # characters
+MAX_WORDS = 5_000  # by which a value is indexed
 MAX_TRIED = 200  # occurrences, before one regular expression searches the rest
 _EDGE = 4  # characters
 _W = r"\pL\pN\pM_"  # of words
@@ -344,6 +388,26 @@ def _mentions(value: Any, token: Any) -> Truth:
     if len(text) > MAX_TOKEN or any("\ud800" <= char <= "\udfff" for char in text):
         return Unknown("a token is too long, or not valid Unicode")
     return disjunction(_in_leaf(leaf, token, text) for leaf in _leaves(value))
+
+
+def words_of(value: Any) -> list[str | None]:
+    """The words, in lower case, without which a value does not mention a token; with None if that cannot be said."""
+    leaves = [(leaf, kind_of(leaf)) for leaf in _leaves(value) if type(leaf) is not bool]
+    texts: list[Any] = [_digits(leaf) if kind == "number" else leaf for leaf, kind in leaves if kind]
+    if len(texts) < len(leaves) or not all(type(text) is str and text.isascii() for text in texts):
+        return [None]
+    words = list(dict.fromkeys(word for text in texts for word in _ASCII_WORD.findall(text.lower())))
+    return words if len(words) <= MAX_WORDS else [None]
+
+
+def words_of_token(token: Any) -> list[str | None]:
+    """The words of a token, all of which a value has that mentions it; None if that cannot be said."""
+    if type(token) is not str or not token.isascii() or len(token.split()) != 1 or len(token) > MAX_TOKEN:
+        return [None]
+    return list(_ASCII_WORD.findall(token.lower())) or [None]
+
+
+_ASCII_WORD = re.compile(r"[a-z0-9_]+")
 
 
 def _leaves(value: Any) -> Iterator[Any]:

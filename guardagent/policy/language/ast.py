@@ -9,15 +9,14 @@ Patterns, and terms that can be invalid by themselves, keep their place in the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from functools import cache
+from typing import Any, Literal
 
 from guardagent.policy.language.formula import Formula
-
-if TYPE_CHECKING:
-    from guardagent.policy.evaluation.monitor_interface import Monitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,12 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    value: str | int | Fraction | bool
+    """A literal, or a table of the policy file: a frozen mapping or list."""
+
+    value: Any
+
+    def __hash__(self) -> int:
+        return hash(str(self.value)) if isinstance(self.value, Mapping | tuple) else hash(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +307,20 @@ class SomeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CallFold:
+    """A number over the matching calls: of the different values of a term, or the place of the last one.
+
+    `last` is 0 without a call. `last ok` sees successful calls only, and is -1 without one.
+    """
+
+    which: Literal["distinct", "last", "last ok"]
+    pattern: Pattern
+    condition: Term
+    term: Term | None = None
+    within: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OverItems:
     """A condition on the items of a list: all, any, or the number that satisfy it."""
 
@@ -345,6 +363,7 @@ Term = (
     | CountCalls
     | SumCalls
     | SomeCall
+    | CallFold
     | OverItems
 )
 
@@ -419,35 +438,77 @@ class SolverRule:
     """
 
     tools: frozenset[str]
-    monitor: Monitor
+    monitor: Any  # a `Monitor` of the evaluation, which reads these trees
     arguments: frozenset[tuple[str, str]] = frozenset()
 
 
 Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | SolverRule
 
 
-def children(node: object) -> Iterator[object]:
+_NODES = re.compile("Rule|Pattern|Argument|Term|Value|Variable|Label|Selected")  # in the annotation of a field
+
+
+@cache
+def _members(kind: type) -> tuple[str, ...]:
+    """The fields of a node that can hold patterns, arguments or terms."""
+    return tuple(member.name for member in fields(kind) if _NODES.search(str(member.type)))
+
+
+def children(node: object) -> list[object]:
     """The direct child patterns, arguments and terms of a node."""
-    for member in fields(node):  # type: ignore[arg-type]  # every node is a dataclass
-        value = getattr(node, member.name)
-        for child in value if isinstance(value, tuple) else (value,):
-            if hasattr(child, "__dataclass_fields__") and not isinstance(child, Place):
-                yield child
+    inner: list[object] = []
+    for name in _members(type(node)):  # type: ignore[arg-type]  # mypy takes a type for unhashable
+        value = getattr(node, name)
+        if type(value) is tuple:
+            inner += [part for part in value if hasattr(part, "__dataclass_fields__")]
+        elif hasattr(value, "__dataclass_fields__"):
+            inner.append(value)
+    return inner
 
 
-OF_HISTORY = (SomeCall, CountCalls, SumCalls, Selected)
+LAST_CALL = CallFold("last", Pattern(("*",)), TRUE)
+"""The place of the call before the one at hand."""
+
+
+def folds_of(node: Compare) -> tuple[CallFold, CallFold] | None:
+    """The two terms of `since(p, !q)`, for `>`, or of `previous(p)`, for `==`; None for another comparison."""
+    left, right = node.left, node.right
+    if not (isinstance(left, CallFold) and isinstance(right, CallFold) and left.which == "last ok"):
+        return None
+    is_since = node.operator == ">" and right.which == "last" and right.within is None
+    return (left, right) if is_since or (node.operator == "==" and right == LAST_CALL) else None
+
+
+OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, Selected)
 """The terms over calls of the history."""
 OF_EARLIER = (*OF_HISTORY, Sources, Seen)
 """The terms that earlier calls can change."""
 
 
-def reads_time(node: object) -> bool:
-    """Whether a term reads the time of the check or of a call."""
-    return any(isinstance(node, Now | TimeOf) or getattr(node, "within", None) is not None for node in walk(node))
+def names_in(node: object) -> set[str]:
+    """The variables and labels in a term, including those that it binds."""
+    return {part.name for part in walk(node) if isinstance(part, Variable | Label)}
+
+
+_OUTSIDE = (*OF_EARLIER, State, StateOf, Fact, Now, Zone, Principal, CounterValue)
+
+
+def is_own(node: object, local: Collection[str]) -> bool:
+    """Whether a term depends only on a past call with these names."""
+    if any(isinstance(part, _OUTSIDE) for part in walk(node)):
+        return False
+    bound = {part.variable for part in walk(node) if isinstance(part, OverItems)}
+    return names_in(node) <= bound.union(local)
+
+
+def reads_time(nodes: Iterable[object]) -> bool:
+    """Whether some nodes read the time of the check or of a call."""
+    return any(isinstance(node, Now | TimeOf) or getattr(node, "within", None) is not None for node in nodes)
 
 
 def walk(node: object) -> Iterator[object]:
     """A node and all of its descendants."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        yield (node := waiting.pop())
+        waiting += children(node)[::-1]

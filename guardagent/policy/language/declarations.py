@@ -7,7 +7,7 @@ call of a definition is expanded: arguments replace parameters, without capture 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import count
@@ -86,9 +86,7 @@ NO_DECLARATIONS = Declarations()
 
 def token_at(token: Any, text: str) -> Any:
     """A part of a token, at its place."""
-    part = type(token)(text)
-    part.type, part.line, part.column = token.type, token.line, token.column
-    return part
+    return token.of(token.type, text, token.text, token.at)
 
 
 def place_of(where: Any) -> ast.Place:
@@ -107,12 +105,13 @@ class Call:
     Attributes:
         arguments: the argument of each parameter.
         names: the variables and labels in scope at the call.
+        place: the place of all nodes of the body; None keeps theirs, of the same text.
         fail: raises the error for a problem at the call.
     """
 
     arguments: Mapping[str, ast.Term]
     names: Iterable[str]
-    place: ast.Place
+    place: ast.Place | None
     fail: Callable[[str], Any]
 
 
@@ -131,7 +130,7 @@ def expanded(body: ast.Term, call: Call) -> ast.Term:
     bound = _bound(body) - call.arguments.keys()
     taken = used | bound
     renamed = {name: _fresh(name, taken) for name in sorted(bound & used)}
-    term: ast.Term = _Expansion(call, renamed).node(body)
+    term: ast.Term = _Expansion(call, renamed, taken).node(body)
     return term
 
 
@@ -162,9 +161,18 @@ def _fresh(name: str, taken: set[str]) -> str:
     return fresh_name
 
 
+def with_equations(equations: Sequence[ast.Term], condition: ast.Term) -> ast.Term:
+    """A condition on a call whose arguments must also equal some values."""
+    if not equations:
+        return condition
+    parts = condition.parts if isinstance(condition, ast.And) else () if condition == ast.TRUE else (condition,)
+    return ast.And((*equations, *parts)) if len(equations) + len(parts) > 1 else equations[0]
+
+
 class _Expansion:
-    def __init__(self, call: Call, renamed: Mapping[str, str]) -> None:
-        self._call, self._renamed = call, renamed
+    def __init__(self, call: Call, renamed: Mapping[str, str], taken: set[str]) -> None:
+        self._call, self._renamed, self._taken = call, renamed, taken
+        self._equations: list[ast.Term] = []  # of the arguments of the pattern at hand
 
     def node(self, node: Any) -> Any:
         """A copy of a node of the body. Its place is that of the call: other text has other lines."""
@@ -172,30 +180,34 @@ class _Expansion:
             return _copied(self._call.arguments[node.name])
         if isinstance(node, ast.Argument):
             return ast.Argument(node.name, self._argument(node.value))
+        outer, self._equations = self._equations, []
         values = {field.name: self._value(getattr(node, field.name)) for field in fields(node)}
+        if isinstance(node, ast.OF_HISTORY):
+            values["condition"] = with_equations(self._equations, values["condition"])
+            self._equations = []
+        self._equations += outer
         if (name := _NAMES.get(type(node))) is not None:
             values[name] = self._renamed.get(values[name], values[name])
         return type(node)(**values)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, ast.Place):
-            return self._call.place
+            return self._call.place or value
         if isinstance(value, tuple):
             return tuple(map(self._value, value))
         return self.node(value) if hasattr(value, "__dataclass_fields__") else value
 
     def _argument(self, value: Any) -> Any:
-        """The value of a pattern's argument, which can be a variable or a literal only."""
+        """The value of a pattern's argument: a variable or a literal, or a new variable that equals another term."""
         if not isinstance(value, ast.Variable) or value.name not in self._call.arguments:
             return self.node(value)
         argument = self._call.arguments[value.name]
         if isinstance(argument, ast.Constant):
             return ast.ExactValue(argument.value)
         if not isinstance(argument, ast.Variable):
-            self._call.fail(
-                f"the definition matches an argument of a call with its parameter {value.name!r}; "
-                "expected a variable of a pattern, or a literal"
-            )
+            variable = ast.Variable(_fresh(value.name, self._taken), self._call.place or value.place)
+            self._equations.append(ast.Compare(variable, "==", _copied(argument)))
+            return variable
         return argument
 
 

@@ -12,11 +12,13 @@ the meaning of the paper, extended to the end of the trace. All other rules are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
 
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
-from guardagent.policy.language.tool_names import looks_like_a_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +166,25 @@ def negation(formula: Formula) -> Formula:  # noqa: C901 - a case for each kind
         case TriggerFormula(left, right):
             return Since(negation(left), negation(right))
         case Within(steps, body):
-            return _throughout(steps, negation(body))
+            negated = _throughout(steps, negation(body))
+            return negated if holds_on_empty_trace(negated) else any_of([globally(FALSE), negated])
     raise AssertionError(formula)
+
+
+def holds_on_empty_trace(formula: Formula) -> bool:
+    """Whether the empty trace satisfies a formula. It has no step at which `F` or `F[<=k]` could hold."""
+    match formula:
+        case TruthConstant(value):
+            return value
+        case Literal(_, positive):
+            return not positive
+        case Conjunction(parts):
+            return all(map(holds_on_empty_trace, parts))
+        case Disjunction(parts):
+            return any(map(holds_on_empty_trace, parts))
+        case Next(_, strong) | Previous(_, strong):
+            return not strong
+    return isinstance(formula, Release | TriggerFormula)
 
 
 def implies(first: Formula, second: Formula) -> Formula:
@@ -207,7 +226,8 @@ def _flat(parts: Iterable[Formula], kind: type[Conjunction | Disjunction]) -> se
     return flat
 
 
-def subformulas(formula: Formula) -> list[Formula]:
+@lru_cache(64)  # the builders of a rule ask for them in turn
+def subformulas(formula: Formula) -> tuple[Formula, ...]:
     """The distinct subformulas, children before parents."""
     formulas: dict[Formula, None] = {}
     stack: list[tuple[Formula, bool]] = [(formula, False)]
@@ -220,7 +240,7 @@ def subformulas(formula: Formula) -> list[Formula]:
         else:
             stack.append((current, True))
             stack += [(child, False) for child in children(current)]
-    return list(formulas)
+    return tuple(formulas)
 
 
 def children(formula: Formula) -> list[Formula]:
@@ -237,6 +257,20 @@ def children(formula: Formula) -> list[Formula]:
 def atoms(formula: Formula) -> list[str]:
     """The atoms of a formula, sorted."""
     return sorted({part.atom for part in subformulas(formula) if isinstance(part, Literal)})
+
+
+def renamed(parts: Iterable[Formula], names: Mapping[str, str]) -> Formula:
+    """The last of some formulas, with other atoms. Each formula follows its subformulas."""
+    new: dict[Any, Any] = {}
+    for part in parts:
+        if isinstance(part, Literal):
+            new[part] = Literal(names[part.atom], part.positive)
+        elif isinstance(part, Conjunction | Disjunction):
+            new[part] = type(part)(frozenset([new[body] for body in part.parts]))
+        else:
+            values = [getattr(part, name) for name in part.__slots__]
+            new[part] = type(part)(*[new.get(value, value) for value in values])
+    return cast("Formula", new[part])
 
 
 # --- from rules to formulas
@@ -348,3 +382,31 @@ def _ltlf(tree: Node, text: str) -> Formula:  # noqa: C901 - a case for each kin
         )
         raise TemporalError(problem, text, tree.line, tree.column)
     raise AssertionError(tree.data)
+
+
+# --- names that tools usually have
+
+_VERBS = frozenset(
+    """
+    accept activate add adjust allocate append apply approve archive assign attach authenticate authorize backup ban
+    block book browse build buy calculate call cancel change charge check checkout clear click clone close commit
+    compile complete compute configure confirm connect convert copy create deactivate debit delete deploy deposit
+    disable disconnect dispatch download draft drop edit email enable encrypt end enroll erase escalate evaluate
+    exec execute export extract fetch file fill find finish forward generate get give grant handoff hire import
+    insert install invite invoke issue join kick kill launch list load lock log login logout lookup make map merge
+    modify monitor move navigate notify open pay ping place post prepare prescribe print process provision publish
+    pull purchase push put query quote read rebook reboot rebuild receive recover refund register reject release
+    reload remove rename renew reopen replace reply request reschedule reserve reset resolve restart restore resume
+    retrieve return revoke rollback rotate run save scale schedule scrape search select sell send set share ship
+    show shutdown sign signin signup start stop store submit subscribe summarize suspend swap sync terminate test
+    trade transcode transfer translate trigger type uninstall unlock unsubscribe update upgrade upload validate
+    verify view wipe wire withdraw write
+    """.split()
+)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def looks_like_a_tool(name: str) -> bool:
+    """Whether a name begins or ends with a verb that names of tools have, in any usual spelling."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    return bool(words) and (words[0] in _VERBS or words[-1] in _VERBS)

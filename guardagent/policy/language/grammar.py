@@ -28,12 +28,26 @@ _TABLES = Path(__file__).with_name("language.json")
 
 
 class Token(str):
-    """A token with its type, line and column."""
+    """A token with its type, and its place in a text."""
 
-    __slots__ = ("column", "line", "type")
+    __slots__ = ("at", "text", "type")
     type: str
-    line: int
-    column: int
+    text: str
+    at: int
+
+    @classmethod
+    def of(cls, kind: str, value: str, text: str, at: int) -> Token:
+        token = cls(value)
+        token.type, token.text, token.at = kind, text, at
+        return token
+
+    @property
+    def line(self) -> int:
+        return self.text.count("\n", 0, self.at) + 1
+
+    @property
+    def column(self) -> int:
+        return self.at - self.text.rfind("\n", 0, self.at)
 
     @property
     def outer(self) -> Token:
@@ -45,15 +59,22 @@ class Tree:
     """A node of the parse tree.
 
     Attributes:
-        line, column: the start of the node.
-        outer: the start of the surrounding text that was reduced to this node, such as its parenthesis.
+        first: the first token of the node.
+        outer: the first token of the surrounding text that was reduced to this node, such as its parenthesis.
     """
 
     data: str
     children: list[Any]
-    line: int = 1
-    column: int = 1
-    outer: Any = field(default=None, repr=False, compare=False)
+    first: Token | None = field(default=None, repr=False, compare=False)
+    outer: Token | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def line(self) -> int:
+        return 1 if self.first is None else self.first.line
+
+    @property
+    def column(self) -> int:
+        return 1 if self.first is None else self.first.column
 
     def find_pred(self, holds: Callable[[Tree], bool]) -> Iterator[Tree]:
         """Yields this tree and its descendants that satisfy a predicate."""
@@ -76,7 +97,8 @@ class Parser:
         self._states, self._lexers, self._rules = tables["states"], tables["lexers"], tables["rules"]
         self._starts, self._ignored = tables["starts"], frozenset(tables["ignored"])
         self._terminals: dict[str, list[str]] = tables["terminals"]
-        self._compiled: dict[str, Callable[[str, int], Any]] = {}
+        self._candidates: dict[tuple[int, str], list[tuple[str, str, Any]]] = {}
+        self._matcher = cache(lambda pattern: re.compile(pattern).match)
 
     def parse(self, text: str, start: str) -> Any:
         """Parses a text from a start symbol.
@@ -85,73 +107,81 @@ class Parser:
             NotParsedError: the text is not in the language.
         """
         first, last = self._starts[start]
-        states, values, at = [first], [], 0
+        states, at, table, rules = [first], 0, self._states, self._rules
+        values: list[Any] = []
         while True:
-            token, at = self._next(text, at, self._lexers[self._states[states[-1]][0]])
-            while True:
-                action = self._states[states[-1]][1].get(token.type)
-                if action is None:
-                    raise NotParsedError
-                if action >= 0:
-                    states.append(action)
-                    values.append(token)
-                    break
-                origin, size, *shape = self._rules[-action - 1]
-                parts = values[len(values) - size :]
-                del states[len(states) - size :], values[len(values) - size :]
-                states.append(self._states[states[-1]][1][origin])
-                values.append(_reduce(parts, *shape))
+            lexer, actions = table[states[-1]]
+            token, at = self._next(text, at, lexer)
+            while (action := actions.get(token.type)) is not None and action < 0:
+                origin, size, data, kept, single = rules[-action - 1]
+                if kept is None:  # the node is that of its only part
+                    states[-1] = table[states[-2]][1][origin]
+                else:
+                    parts = values[len(values) - size :]
+                    del states[len(states) - size :], values[len(values) - size :]
+                    states.append(table[states[-1]][1][origin])
+                    values.append(_reduce(parts, data, kept, single))
                 if token.type == "$END" and states[-1] == last:
                     return values[-1]
+                actions = table[states[-1]][1]
+            if action is None:
+                raise NotParsedError
+            states.append(action)
+            values.append(token)
 
-    def _next(self, text: str, at: int, lexer: Any) -> tuple[Token, int]:
-        names, words = lexer
+    def _next(self, text: str, at: int, lexer: int) -> tuple[Token, int]:
         while at < len(text):
-            for name in names:
-                begin, pattern = self._terminals[name]
-                if text.startswith(begin, at) and (token := self._matcher(name, pattern)(text, at)):
+            signs = text[at : at + 2]
+            for kind, literal, matches in self._candidates.get((lexer, signs)) or self._beginning(lexer, signs):
+                if literal or (match := matches(text, at)):
+                    terminal, value = kind, literal or match[0]
                     break
             else:
                 raise NotParsedError
-            if name not in self._ignored:
-                return _token(words.get(name, {}).get(token[0], name), token[0], text, at), token.end()
-            at = token.end()
-        return _token("$END", "", text, at), at
+            if terminal not in self._ignored:
+                terminal = self._lexers[lexer][1].get(terminal, {}).get(value, terminal)
+                return Token.of(terminal, value, text, at), at + len(value)
+            at += len(value)
+        return Token.of("$END", "", text, at), at
 
-    def _matcher(self, name: str, pattern: str) -> Callable[[str, int], Any]:
-        if name not in self._compiled:
-            self._compiled[name] = re.compile(pattern).match
-        return self._compiled[name]
+    def _beginning(self, lexer: int, signs: str) -> list[tuple[str, str, Any]]:
+        """The terminals that can begin with two characters, in order of priority: (name, literal, pattern)."""
+        candidates: list[tuple[str, str, Any]] = []
+        for name in self._lexers[lexer][0]:
+            begin, first, pattern = self._terminals[name]
+            if signs.startswith(begin) and pattern == re.escape(begin):
+                candidates.append((name, begin, None))
+            elif begin.startswith(signs) or (signs.startswith(begin) and (signs[0] in first or not signs[0].isascii())):
+                candidates.append((name, "", self._matcher(pattern)))
+        if signs.isascii():
+            self._candidates[lexer, signs] = candidates
+        return candidates
 
 
-def _token(kind: str, value: str, text: str, at: int) -> Token:
-    token = Token(value)
-    token.type, token.line, token.column = kind, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    return token
-
-
-def _reduce(parts: list[Any], data: str, kept: list[list[Any]], last: int, single: bool) -> Any:  # noqa: FBT001 - a table's
+def _reduce(parts: list[Any], data: str, kept: list[Any], single: bool) -> Any:  # noqa: FBT001 - a table's
     """Reduces parts to a node of a grammar rule.
 
     Args:
         parts: the tokens and trees.
         data: the name of the node.
-        kept: for each kept part: its index, whether to splice its children, and the number of absent parts before it.
-        last: the number of absent parts at the end.
+        kept: for each child: the index of its part, a list of that index for the children of the part, or None for an
+            absent part.
         single: whether a single child replaces the node.
     """
     children: list[Any] = []
-    for place, several, absent in kept:
-        children += [None] * absent
-        children += parts[place].children if several else [parts[place]]
-    children += [None] * last
-    alone = single and len(children) == 1
-    node = children[0] if alone else Tree(data, children)
-    begin = next((part.outer for part in parts if part is not None and part.outer is not None), None)
-    if isinstance(node, Tree) and begin is not None:
-        if node.outer is None:
-            node.line, node.column = begin.line, begin.column
-        node.outer = begin
+    for place in kept:
+        if type(place) is int:
+            children.append(parts[place])
+        elif place is None:
+            children.append(None)
+        else:
+            children += parts[place[0]].children
+    node = children[0] if single and len(children) == 1 else Tree(data, children)
+    for part in parts:
+        if part is not None and (begin := part.outer) is not None:
+            if type(node) is Tree:
+                node.first, node.outer = node.first or begin, begin
+            break
     return node
 
 
@@ -202,6 +232,8 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     (r"(?:^|[\s(!])([a-z]+)⟨:", lambda match: f"did you mean '{_prefix(match[1])}:'?"),
     (r"(?:\btool:|G\s*!\s*)[\w.-]+⟨\(", "write a call in a rule over data, such as 'forall(NAME(), false)'"),
     (r"\bseq\((?:[^()]|\([^()]*\))*⟨\)", "seq(...) needs at least two calls"),
+    (r"\bsince\([^!]*\)⟨\)", "write the calls that end it after a comma: 'since(a(), !b())'"),
+    (r"\bdistinct\([^,]*\)⟨\)", "write the value to count after a comma: 'distinct(f:a(), args(f).x)'"),
     (r"\b(?:forall|after|before)\(.*\)⟨\)", "a condition is missing; write 'true' for no condition"),
     (
         r"\b(?:before|after)\([^()]*\([^()]*\),\s*[\w.-]+⟨\(",
@@ -266,6 +298,7 @@ _EXPECTED = {
     "REGEX": "a regular expression between slashes",
     "COMPARED": "a comparison",
     "_ANY": "'.*'",
+    "_NOT": "'!'",
     "_IMPLIES": "'->'",
     "_OR": "'OR'",
     "_AND": "'AND'",

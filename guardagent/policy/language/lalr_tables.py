@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from re import _parser  # exported nowhere
 from typing import Any
 
 from lark.parsers.lalr_analysis import Shift
@@ -40,12 +41,24 @@ def tables() -> str:
 
 
 def _terminal(pattern: Any) -> list[str]:
-    """A literal prefix of the terminal, if one is evident, and its pattern. It saves compiling most patterns."""
+    """A literal prefix of the terminal, if one is evident, the characters that it can begin with, and its pattern."""
     text = pattern.to_regexp()
-    if pattern.type == "str":
-        return [pattern.value, text]
     plain = re.match(r"[A-Za-z]+(?=\(\?[^|]*$)", text)
-    return [plain[0] if plain else "", text]
+    begin = pattern.value if pattern.type == "str" else plain[0] if plain else ""
+    return [begin, begin[:1] or "".join(sorted(_first(_parser.parse(text)))), text]
+
+
+def _first(parsed: Any) -> set[str]:
+    """The ASCII characters that a match of a parsed regular expression can begin with."""
+    kind, value = next((str(kind), value) for kind, value in parsed if "ASSERT" not in str(kind))
+    if kind == "LITERAL":
+        return {chr(value)}
+    if kind == "RANGE":
+        return set(map(chr, range(value[0], value[1] + 1)))
+    if kind == "CATEGORY":  # the white space between tokens
+        return set(filter(str.isspace, map(chr, range(128))))
+    inner = value[1] if kind == "BRANCH" else [[item] for item in value] if kind == "IN" else [value[-1]]
+    return set().union(*map(_first, inner))
 
 
 def _numbered(table: Any) -> dict[int, int]:
@@ -69,17 +82,19 @@ def _lexer(lexer: Any) -> list[Any]:
 
 
 def _rule(rule: Any) -> list[Any]:
-    options, kept, absent = rule.options, [], 0
+    options = rule.options
+    kept: list[int | list[int] | None] = []
     missing = "".join("1" if is_empty else "0" for is_empty in options.empty_indices or [False] * len(rule.expansion))
     before = [len(ones) for ones in missing.split("0")]
     for at, symbol in enumerate(rule.expansion):
-        absent += before[at]
+        kept += [None] * before[at]
         if options.keep_all_tokens or not (symbol.is_term and symbol.filter_out):
-            kept.append([at, not symbol.is_term and symbol.name.startswith("_"), absent])
-            absent = 0
-    last = absent + before[len(rule.expansion)]
+            kept.append([at] if not symbol.is_term and symbol.name.startswith("_") else at)
+    kept += [None] * before[len(rule.expansion)]
     name = str(rule.alias or options.template_source or rule.origin.name)
-    return [str(rule.origin.name), len(rule.expansion), name, kept, last, bool(options.expand1 and not rule.alias)]
+    single = bool(options.expand1 and not rule.alias)
+    is_chain = single and len(rule.expansion) == 1 and kept == [0]
+    return [str(rule.origin.name), len(rule.expansion), name, None if is_chain else kept, single]
 
 
 if __name__ == "__main__":

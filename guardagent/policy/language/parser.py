@@ -20,11 +20,11 @@ from guardagent.errors import name_hint
 from guardagent.policy.language import ast
 from guardagent.policy.language import formula as f
 from guardagent.policy.language.declarations import NO_DECLARATIONS, Declarations
-from guardagent.policy.language.formula import DATA_RULES, any_of, formula_of
+from guardagent.policy.language.formula import DATA_RULES, any_of, formula_of, looks_like_a_tool
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of
 from guardagent.policy.language.printer import PRINTERS, Printer
 from guardagent.policy.language.term_parser import RuleParser, qualified
-from guardagent.policy.language.tool_names import looks_like_a_tool
+from guardagent.policy.language.values import shown
 
 # --- from text to trees
 
@@ -129,7 +129,9 @@ def _constant(_: Printer, node: ast.Constant | ast.ExactValue) -> str:
     value = node.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _quoted(value) if isinstance(value, str) else number_text(value)
+    if isinstance(value, str | tuple | Mapping):
+        return _quoted(value) if isinstance(value, str) else shown(value)
+    return number_text(value)
 
 
 def _regex(text: str) -> str:

@@ -75,10 +75,32 @@ def window_text(within: ast.Term, to: Printer | None = None) -> str:
     return f"within {seconds // length}{unit}"
 
 
+def _apply(to: Printer, node: ast.Apply) -> str:
+    arguments = [argument for argument in node.arguments if argument != ast.Zone()]
+    if node.function == "[:]":
+        start, *end = map(to.inside, arguments[1:])
+        return f"{to.inside(arguments[0])}[{start}:{''.join(end)}]"
+    if node.function == "[=]":
+        rows, key, value = arguments
+        return f"{to.inside(rows)}[{getattr(key, 'value', key)} = {to.text(value)}]"
+    return f"{node.function}({to.joined(arguments, ', ')})"
+
+
 def _of_call(to: Printer, node: ast.OfCall) -> str:
     if isinstance(node.call, ast.Label) and node.call.name == to.own:
         return "it failed" if node.what == "failed" else f"its {node.what}"
     return f"{node.what}({to.text(node.call)})"
+
+
+def _compared(to: Printer, node: ast.Compare) -> str:
+    if (folds := ast.folds_of(node)) is not None:
+        left, right = folds
+        if node.operator == "==":
+            return _over_calls(to, "previous", left.pattern, left.condition)
+        condition = "" if left.condition in (ast.TRUE, ast.And(())) else f", {to.text(left.condition)}"
+        window = "" if left.within is None else f", {window_text(left.within, to)}"
+        return f"since({to.text(left.pattern)}, !{to.text(right.pattern)}{condition}{window})"
+    return f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}"
 
 
 PRINTERS: dict[type, Any] = {
@@ -92,14 +114,12 @@ PRINTERS: dict[type, Any] = {
     ast.ListOf: lambda to, node: f"[{to.joined(node.items, ', ')}]",
     ast.SetOf: lambda to, node: f"{{{to.joined(node.items, ', ')}}}",
     ast.SetOperation: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
-    ast.Apply: lambda to, node: (
-        f"{node.function}({to.joined((argument for argument in node.arguments if argument != ast.Zone()), ', ')})"
-    ),
+    ast.Apply: _apply,
     ast.And: lambda to, node: " && ".join(map(to.inside, node.parts)),
     ast.Or: lambda to, node: " || ".join(map(to.inside, node.parts)),
     ast.Negation: lambda to, node: f"!{to.inside(node.body)}",
     ast.Implies: lambda to, node: f"{to.inside(node.first)} -> {to.inside(node.second)}",
-    ast.Compare: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
+    ast.Compare: _compared,
     ast.Matches: lambda to, node: f"{to.inside(node.body)} matches /{node.regex}/",
     ast.Arithmetic: lambda to, node: f"{to.inside(node.left)} {node.operator} {to.inside(node.right)}",
     ast.Negative: lambda to, node: f"-{to.inside(node.body)}",
@@ -121,6 +141,9 @@ PRINTERS: dict[type, Any] = {
     ast.Fact: lambda _, node: f"fact({'.'.join(node.path)})",
     ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition, within=node.within),
     ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term, within=node.within),
+    ast.CallFold: lambda to, node: _over_calls(
+        to, node.which, node.pattern, node.condition, *filter(None, (node.term,)), within=node.within
+    ),
     ast.SomeCall: lambda to, node: _over_calls(to, "some", node.pattern, node.condition, within=node.within),
     ast.OverItems: lambda to, node: (
         f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"

@@ -5,7 +5,9 @@ A term is a value, a condition, or an application of a function or a definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import itertools
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +26,7 @@ from guardagent.policy.language.declarations import (
     expanded,
     place_of,
     token_at,
+    with_equations,
 )
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 from guardagent.policy.language.printer import text_of
@@ -32,6 +35,8 @@ from guardagent.types import MAX_DIGITS
 
 NULLS = ("null", "None", "none", "nil")
 _KINDS = ("tool", "action", "decision")
+_PLAIN = frozenset({"anything", "regex", "variable", "text", "number", "negative", "true", "false"})
+"""The values of arguments in a pattern that stand in it themselves; other ones are compared."""
 RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
 _FLOW_CALL = "the call"  # no label in a rule can contain a space
 _NO_CONDITION = (
@@ -43,6 +48,7 @@ _NO_CONDITION = (
     ast.Length,
     ast.CountCalls,
     ast.SumCalls,
+    ast.CallFold,
     ast.State,
     ast.TimeOf,
     ast.Now,
@@ -125,6 +131,7 @@ class RuleParser:
 
     def __init__(self, text: str, declared: Declarations) -> None:
         self._text, self._declared = text, declared
+        self._equations: list[ast.Term] = []  # of the arguments of the last pattern that equal a term
 
     def rule(self, tree: Node) -> ast.Rule:
         return getattr(self, f"_{tree.data}")(tree.children)  # type: ignore[no-any-return]
@@ -133,24 +140,22 @@ class RuleParser:
 
     def _forall(self, children: Sequence[Node]) -> ast.Rule:
         scope = BoundNames()
-        return ast.Forall(self._pattern(children[0], scope, proposed=True), self._condition(children[1], scope))
+        pattern, equations = self._pattern(children[0], scope, proposed=True), self._last_equations()
+        return ast.Forall(pattern, _if_equal(equations, self._condition(children[1], scope)))
 
     def _exists(self, children: Sequence[Node]) -> ast.Rule:
-        scope = BoundNames()
-        return ast.Exists(self._pattern(children[0], scope), self._condition(children[1], scope))
+        return ast.Exists(*self._matching(children[0], children[1], BoundNames()))
 
     def _before(self, children: Sequence[Node]) -> ast.Rule:
         scope = BoundNames()
-        pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._condition(children[1], scope)
-        return ast.Before(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+        pattern, condition = self._matching(children[0], children[1], scope, proposed=True)
+        return ast.Before(pattern, condition, *self._matching(children[2], children[3], scope))
 
     def _after(self, children: Sequence[Node]) -> ast.Rule:
         scope = BoundNames()
-        pattern = self._pattern(children[0], scope, proposed=True)
-        condition = self._condition(children[1], scope)
+        pattern, condition = self._matching(children[0], children[1], scope, proposed=True)
         scope.labels = dict.fromkeys(scope.labels, True)  # the partner comes later, when the first call has its output
-        return ast.After(pattern, condition, self._pattern(children[2], scope), self._condition(children[3], scope))
+        return ast.After(pattern, condition, *self._matching(children[2], children[3], scope))
 
     def _seq(self, children: Sequence[Node]) -> ast.Rule:
         """Reads `seq` as a `before` rule for each adjacent pair of steps."""
@@ -163,23 +168,21 @@ class RuleParser:
                 )
         for earlier, later in pairwise(children):
             scope = BoundNames()
-            pattern = self._pattern(later, scope)
-            parts.append(ast.Before(pattern, ast.TRUE, self._pattern(earlier, scope), ast.TRUE))
+            parts.append(ast.Before(*self._matching(later, None, scope), *self._matching(earlier, None, scope)))
         return parts[0] if len(parts) == 1 else ast.AllOf(tuple(parts))
 
     def _flow(self, children: Sequence[Node]) -> ast.Rule:
         """Reads `flow(label -> call, condition)`: no argument of the call has the label, unless the condition holds."""
         labels, pattern, condition = children
         scope = BoundNames()
-        call = self._pattern(pattern, scope, proposed=True)
+        call, equations = self._pattern(pattern, scope, proposed=True), self._last_equations()
         call = call if call.label else replace(call, label=_FLOW_CALL)
         inside = ast.Sources(ast.OfCall("args", ast.Label(call.label or _FLOW_CALL)))
         names = [ast.Constant(self._source_label(label)) for label in labels.children]
         absent = [ast.Negation(ast.Compare(name, "in", inside)) for name in names]
         none = absent[0] if len(absent) == 1 else ast.And(tuple(absent))
-        if condition is None:
-            return ast.Forall(call, none)
-        return ast.Forall(call, ast.Or((none, self._condition(condition, scope))))
+        allowed = none if condition is None else ast.Or((none, self._condition(condition, scope)))
+        return ast.Forall(call, _if_equal(equations, allowed))
 
     # --- patterns of calls
 
@@ -192,8 +195,19 @@ class RuleParser:
             )
         return source_label
 
+    def _matching(
+        self, pattern: Node, condition: Node | None, scope: BoundNames, *, proposed: bool = False
+    ) -> tuple[ast.Pattern, ast.Term]:
+        """Reads a pattern and the condition on its calls."""
+        read, equations = self._pattern(pattern, scope, proposed=proposed), self._last_equations()
+        return read, with_equations(equations, self._condition(condition, scope))
+
+    def _last_equations(self) -> list[ast.Term]:
+        equations, self._equations = self._equations, []
+        return equations
+
     def _pattern(self, tree: Node, scope: BoundNames, *, proposed: bool = False) -> ast.Pattern:
-        """Reads a pattern and adds its label and variables to the scope."""
+        """Reads a pattern, adds its label and variables to the scope, and notes the arguments that equal a term."""
         label, tools, *arguments = tree.children
         read = tuple(self._argument(child, scope) for child in arguments if child is not None)
         names = [argument.name for argument in read]
@@ -212,6 +226,11 @@ class RuleParser:
         for argument in read:
             if isinstance(argument.value, ast.Variable):
                 scope.variables.add(argument.value.name)
+        self._equations = [
+            ast.Compare(argument.value, "==", self._term(child.children[1], scope))
+            for argument, child in zip(read, arguments, strict=False)
+            if child is not None and isinstance(argument.value, ast.Variable) and child.children[1].data not in _PLAIN
+        ]
         return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), place_of(tree))
 
     def _tool(self, tree: Node) -> str:
@@ -226,7 +245,19 @@ class RuleParser:
         name, value = tree.children
         if name.type == "NAME" and not name.isidentifier():
             self._fail(f"{str(name)!r} is not a plain argument name; if it is the name, write it in quotes", name)
+        if value.data == "state":
+            self._fail("'state' cannot name a variable; choose another name", name)
+        if value.data not in _PLAIN:
+            return ast.Argument(self._name(name), ast.Variable(self._new_name(name, scope), place_of(value)))
         return ast.Argument(self._name(name), self._value(value, scope))
+
+    def _new_name(self, argument: Any, scope: BoundNames) -> str:
+        """A name for the value of an argument, which the rule does not use."""
+        stem = re.sub(r"\W", "_", f"its_{self._name(argument)}")
+        names = itertools.chain([stem], (f"{stem}_{at}" for at in itertools.count(2)))
+        name = next(name for name in names if name not in scope.variables and name not in self._text)
+        scope.variables.add(name)
+        return name
 
     def _value(self, tree: Node, scope: BoundNames) -> ast.ExactValue | ast.RegexValue | ast.AnyValue | ast.Variable:
         match tree.data:
@@ -405,6 +436,33 @@ class RuleParser:
     def _t_item(self, tree: Node, scope: BoundNames) -> ast.Term:
         return ast.Item(*self._terms(tree.children, scope))
 
+    def _t_slice(self, tree: Node, scope: BoundNames) -> ast.Term:
+        body, *ends = tree.children
+        start, end = (None if term is None else self._term(term, scope) for term in ends)
+        bounds = (start or ast.Constant(0), *([] if end is None else [end]))
+        return ast.Apply("[:]", (self._term(body, scope), *bounds), place_of(tree))
+
+    def _t_row(self, tree: Node, scope: BoundNames) -> ast.Term:
+        rows, key, value = tree.children
+        operands = self._term(rows, scope), ast.Constant(str(key)), self._term(value, scope)
+        return ast.Apply("[=]", operands, place_of(tree))
+
+    def _t_let(self, tree: Node, scope: BoundNames) -> ast.Term:
+        """Reads `let x = value in condition`, which has the value in place of the name."""
+        name, value, operator, body = tree.children
+        if operator != "in":
+            self._fail(f"unexpected {str(operator)!r}; expected 'let {name} = VALUE in CONDITION'", operator)
+        self._require_new(name, scope, "the value")
+        term, inner = self._term(value, scope), scope.copy()
+        inner.variables.add(str(name))
+        passed = Call({str(name): term}, (), None, lambda problem: self._fail(problem, name))
+        return expanded(self._condition(body, inner), passed)
+
+    def _require_new(self, name: Any, scope: BoundNames, what: str) -> None:
+        if not name.isidentifier() or name in RESERVED or name in scope.variables or name in scope.labels:
+            self._fail(f"{str(name)!r} cannot name {what} here; choose a new name", name)
+        self._refuse_declared(name)
+
     def _t_known(self, tree: Node, scope: BoundNames) -> ast.Term:
         return ast.Known(self._term(tree.children[0], scope))
 
@@ -430,8 +488,7 @@ class RuleParser:
 
     def _selected(self, tree: Node, scope: BoundNames) -> ast.Selected:
         which, pattern, condition = tree.children
-        inner = scope.copy()
-        return ast.Selected(str(which), self._pattern(pattern, inner), self._condition(condition, inner))  # type: ignore[arg-type]
+        return ast.Selected(str(which), *self._matching(pattern, condition, scope.copy()))  # type: ignore[arg-type]
 
     def _label(self, token: Any, what: str, scope: BoundNames) -> ast.Label:
         if token not in scope.labels:
@@ -456,12 +513,17 @@ class RuleParser:
             self._fail(f"{text_of(window)} is not the length of a time window; expected one such as '24h'", tree)
         return window
 
+    def _no_window(self, term: Node) -> None:
+        """Refuses a duration as the term of a sum or of `distinct`: it was meant as a window."""
+        if getattr(term, "data", "") == "duration":
+            self._fail(f"{term.children[0]} is not a value of the calls; for a time window write 'within'", term)
+
     def _past(
         self, scope: BoundNames, inner: BoundNames, pattern: Node, condition: Node | None, within: Node | None
     ) -> tuple[ast.Pattern, ast.Term, ast.Term | None]:
         """Reads past calls: their pattern and condition, in an inner scope, and their time window."""
         window = self._window(within, scope)
-        return self._pattern(pattern, inner), self._condition(condition, inner), window
+        return *self._matching(pattern, condition, inner), window
 
     def _t_count_calls(self, tree: Node, scope: BoundNames) -> ast.Term:
         return ast.CountCalls(*self._past(scope, scope.copy(), *tree.children))
@@ -470,11 +532,32 @@ class RuleParser:
         pattern, condition, term, within = tree.children
         inner = scope.copy()
         call, such, window = self._past(scope, inner, pattern, condition, within)
+        self._no_window(term)
         return ast.SumCalls(call, such, self._term(term, inner), window)
 
     def _t_some_call(self, tree: Node, scope: BoundNames) -> ast.Term:
         call, such, window = self._past(scope, scope.copy(), *tree.children)
         return ast.SomeCall(call, such, ok=True, within=window)
+
+    def _t_distinct(self, tree: Node, scope: BoundNames) -> ast.Term:
+        pattern, first, second, within = tree.children
+        inner = scope.copy()
+        call, such, window = self._past(scope, inner, pattern, None if second is None else first, within)
+        self._no_window(second or first)
+        return ast.CallFold("distinct", call, such, self._term(second or first, inner), window)
+
+    def _t_since(self, tree: Node, scope: BoundNames) -> ast.Term:
+        """Reads `since(p, !q)`: the last successful p is later than each q."""
+        pattern, other, condition, within = tree.children
+        call, such, window = self._past(scope, scope.copy(), pattern, condition, within)
+        begun = ast.CallFold("last ok", call, such, within=window)
+        return ast.Compare(begun, ">", ast.CallFold("last", *self._matching(other, None, scope.copy())))
+
+    def _t_previous(self, tree: Node, scope: BoundNames) -> ast.Term:
+        """Reads `previous(p)`: the last successful p is the last call."""
+        call, such = self._matching(tree.children[0], tree.children[1], scope.copy())
+        last = ast.CallFold("last", ast.Pattern(("*",)), ast.TRUE)  # a new node, since nodes differ by identity
+        return ast.Compare(ast.CallFold("last ok", call, such), "==", last)
 
     # --- sets, durations and functions
 
@@ -530,7 +613,12 @@ class RuleParser:
 
     def _functions(self) -> list[str]:
         declared = self._declared
-        return [*grammar.FUNCTIONS, *rule_functions(), *declared.functions, *declared.definitions]
+        return [
+            *grammar.FUNCTIONS,
+            *filter(str.isidentifier, rule_functions()),
+            *declared.functions,
+            *declared.definitions,
+        ]
 
     # --- definitions and constants
 
@@ -621,12 +709,15 @@ class RuleParser:
         return self._over_items(*tree.children, scope=scope)
 
     def _over_items(self, which: str, name: Any, items: Node, condition: Node, *, scope: BoundNames) -> ast.Term:
-        if not name.isidentifier() or name in RESERVED or name in scope.variables or name in scope.labels:
-            self._fail(f"{str(name)!r} cannot name the items here; choose a new name", name)
-        self._refuse_declared(name)
+        self._require_new(name, scope, "the items")
         inner = scope.copy()
         inner.variables.add(str(name))
         return ast.OverItems(which, str(name), self._term(items, scope), self._condition(condition, inner))  # type: ignore[arg-type]
+
+
+def _if_equal(equations: Sequence[ast.Term], condition: ast.Term) -> ast.Term:
+    """A condition on the calls whose arguments equal some values; other calls satisfy it."""
+    return ast.Implies(with_equations(equations, ast.TRUE), condition) if equations else condition
 
 
 def _unsearchable(whole: ast.Term) -> Unknown | None:
@@ -636,7 +727,9 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
     if not isinstance(whole, ast.ListOf):
         return None
     known: list[Any] = [
-        item.value if isinstance(item, ast.Constant) else [] for item in whole.items if not _is_open(item)
+        item.value if isinstance(item, ast.Constant) else [] if isinstance(item, ast.ListOf) else {}
+        for item in whole.items
+        if not _is_open(item)
     ]
     return None if is_searchable(known) else NOT_IN_MIXED
 
@@ -654,7 +747,7 @@ def _is_of_sources(node: ast.Term) -> bool:
 
 
 def _constant_term(value: Any) -> ast.Term:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not any(isinstance(item, tuple | Mapping) for item in value):
         return ast.ListOf(tuple(map(ast.Constant, value)))
     return ast.Constant(value)
 

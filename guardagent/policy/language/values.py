@@ -343,7 +343,7 @@ def _is_less(left: Any, right: Any) -> bool | None:
 
 
 def contains(item: Any, whole: Any) -> Truth:
-    """Whether an item is in a list of scalars of one kind or in a set, or a string in a string."""
+    """Whether an item is in a list of scalars of one kind or of lists, or in a set, or a string in a string."""
     kind = kind_of(whole)
     if type(whole) is Unknown and type(item) is str:
         bounds = set_bounds_of(whole)
@@ -364,48 +364,48 @@ def _in_list(item: Any, whole: Sequence[Any]) -> Truth:
         return item in whole
     if Unknown in types:  # its kind is unknown too
         return next(entry for entry in whole if type(entry) is Unknown)
-    if not is_searchable(whole):
+    if not is_searchable(whole) or ("list" in map(kind_of, whole) and kind_of(item) != "list"):
         return NOT_IN_MIXED
     return disjunction(equal(item, entry) for entry in whole)
 
 
 def is_searchable(items: Sequence[Any]) -> bool:
-    """Whether a list contains scalars of one kind, apart from nulls."""
+    """Whether a list contains scalars of one kind, or lists, apart from nulls."""
     kinds = {kind_of(item) for item in items if item is not None}
-    return not kinds or (len(kinds) == 1 and kinds <= SCALARS)
+    return not kinds or (len(kinds) == 1 and kinds <= SEARCHED)
 
 
 SCALARS = frozenset({"text", "number", "truth value"})
+SEARCHED = SCALARS | {"list"}
 NOT_IN_MAPPING = Unknown(
     "'in' does not search a mapping; write 'mentions(value, x)' for its strings, or 'x in keys(value)' for its keys"
 )
 NOT_IN_MIXED = Unknown(
-    "'in' only searches a list of scalars of one kind; write 'mentions(value, x)', or 'any(y in value, y == x)'"
+    "'in' only searches a list of scalars of one kind, or of lists; "
+    "write 'mentions(value, x)', or 'any(y in value, y == x)'"
 )
 
 
 def conjunction(values: Iterable[Any]) -> Truth:
     """Kleene's *and*: false if any is false, else unknown if any is."""
-    unknown: Unknown | None = None
-    for value in values:
-        if value is False:
-            return False
-        if value is not True:
-            why = not_boolean(value)
-            unknown = why if unknown is None else unknown & why
-    return True if unknown is None else unknown
+    return _folded(values, decisive=False)
 
 
 def disjunction(values: Iterable[Any]) -> Truth:
     """Kleene's *or*: true if any is true, else unknown if any is."""
-    unknown: Unknown | None = None
+    return _folded(values, decisive=True)
+
+
+def _folded(values: Iterable[Any], *, decisive: bool) -> Truth:
+    neutral, unknown = not decisive, None
     for value in values:
-        if value is True:
-            return True
-        if value is not False:
-            why = not_boolean(value)
-            unknown = why if unknown is None else unknown & why
-    return False if unknown is None else unknown
+        if value is neutral:
+            continue
+        if type(value) is bool:
+            return decisive
+        why = not_boolean(value)
+        unknown = why if unknown is None else unknown & why
+    return neutral if unknown is None else unknown
 
 
 def count_of(truths: Iterable[Truth]) -> int | Unknown:
@@ -516,7 +516,7 @@ def field_of(value: Any, name: str) -> Any:
         form = as_read(value)
         return _of_kind(value, "has no fields") if form is value else field_of(form, name)
     field = value.get(name)
-    return NO_VALUE if field is None else as_read(field)
+    return NULL if field is None and name in value else MISSING if field is None else as_read(field)
 
 
 def item_of(value: Any, index: Any) -> Any:
@@ -534,16 +534,18 @@ def item_of(value: Any, index: Any) -> Any:
         return value if type(value) is Unknown else _of_kind(value, f"cannot be indexed by a {kind_name(index)}")
     number = exact(index)
     if type(number) is not int or not -len(value) <= number < len(value):
-        return NO_VALUE
+        return MISSING
     item = value[number]
-    return NO_VALUE if item is None else as_read(item)
+    return NULL if item is None else as_read(item)
 
 
 def _of_kind(value: Any, problem: str) -> Unknown:
     return value.unbounded if type(value) is Unknown else Unknown(f"a {kind_name(value)} {problem}")
 
 
-NO_VALUE = Unknown("a value is missing or null")
+MISSING, NULL = Unknown("is missing"), Unknown("is null")
+"""The reasons why a field or an item is unknown; messages put the term in front of them."""
+UNREADABLE = Unknown("a string is not JSON, or a key appears twice in it")
 
 
 def unreadable(value: Any) -> Unknown | None:
@@ -565,7 +567,7 @@ def _parsed(text: str) -> Any:
     try:
         return json_values.loads(text, parse_float=Decimal)
     except ValueError:
-        return Unknown("a string is not JSON, or a key appears twice in it")
+        return UNREADABLE
 
 
 _parsed_once = lru_cache(256)(_parsed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guardagent.policy.evaluation.history_index import ANY
-from guardagent.policy.evaluation.terms import is_true, names_in
+from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import shown
@@ -155,6 +155,18 @@ def underconstrained(target: LintTarget) -> Iterator[LintFinding]:
         if not case.has_literal_permit:
             yield from _undetermined(case, target)
             yield from _free(case, target)
+        yield from _undefined(case)
+
+
+def _undefined(case: SolverCase) -> Iterator[LintFinding]:
+    """Yields a finding if an operation such as a division has no value for some call, so that the call is denied."""
+    check = case.permit_check
+    values = case.example(check.question.doubt) if check.question.places else None
+    result = check.question.solve(values) if values is not None else None
+    if values is not None and result is not None and result.status == "undefined":
+        message = check.located(result.undefined[0])
+        example = f"{case.describe(values)}: denied, since that is unknown"
+        yield LintFinding("underconstrained", case.rule.id, case.tool, message, example)
 
 
 def _undetermined(case: SolverCase, target: LintTarget) -> Iterator[LintFinding]:
@@ -262,7 +274,7 @@ class _TwoCalls:
         bound = Counter(
             argument.value.name for argument in self.judged.arguments if isinstance(argument.value, ast.Variable)
         )
-        read = {name for term in self.terms for name in names_in(term)}
+        read = {name for term in self.terms for name in ast.names_in(term)}
         for judged_argument in self.judged.arguments if self.judged.label not in read else ():
             if (
                 isinstance(judged_argument.value, ast.Variable)
@@ -483,7 +495,7 @@ def uncovered(target: LintTarget) -> Iterator[LintFinding]:
     if target.policies.requests or any(rule.labels and not rule.tools for rule in target.rules):
         return
     for tool in target.file.tools or ():
-        concern = target.policies.for_anyone(tool)
+        concern = target.policies.of_tool[tool]
         if tool not in target.mentioned_tools and not (concern.indexes and concern.listed):
             message = f"no rule mentions '{tool}'; add a rule, or remove it from 'tools:'"
             means = _AS_ANY if concern.monitors and concern.listed else _MEANS[target.policies.unlisted]

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from guardagent._support.requirements import install_hint
 from guardagent.policy.evaluation.history_index import ANY
-from guardagent.policy.evaluation.terms import is_own, is_true, names_in
+from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.steps import RuleAutomaton, SearchLimitError, check_implication
@@ -69,7 +69,7 @@ def related_rules(target: LintTarget) -> Sequence[Rule]:
 
 
 _OF_HISTORY = (
-    *(ast.OfCall, ast.TimeOf, ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected, ast.Sources, ast.Seen),
+    *(ast.OfCall, ast.TimeOf, *ast.OF_HISTORY, ast.Sources, ast.Seen),
     *(ast.Temporal, ast.Exists, ast.Before, ast.After),
 )
 
@@ -306,11 +306,15 @@ def _fulfilling(duty: ast.After | ast.Exists) -> ast.Forall:
     Of the conditions, it has those about arguments and the call that created it: others can change until the outcome.
     """
     if isinstance(duty, ast.Exists):
-        return opened(duty.pattern, _settled(duty.condition, names_in(duty.pattern), duty.pattern.label))
-    names = names_in(duty.partner) | names_in(duty.pattern)
-    about = [*_settled(duty.condition, names_in(duty.pattern), duty.pattern.label)]
+        return opened(duty.pattern, _settled(duty.condition, ast.names_in(duty.pattern), duty.pattern.label))
+    names = ast.names_in(duty.partner) | ast.names_in(duty.pattern)
+    about = [*_settled(duty.condition, ast.names_in(duty.pattern), duty.pattern.label)]
     wanted = _settled(duty.partner_condition, names | {duty.pattern.label or ""}, duty.partner.label)
-    joint = [condition for condition in wanted if names_in(condition) & ({duty.pattern.label} | names_in(duty.pattern))]
+    joint = [
+        condition
+        for condition in wanted
+        if ast.names_in(condition) & ({duty.pattern.label} | ast.names_in(duty.pattern))
+    ]
     some = ast.SomeCall(duty.pattern, ast.And((*about, *joint)), ok=True)
     return opened(duty.partner, [*(condition for condition in wanted if condition not in joint), some])
 
@@ -320,7 +324,7 @@ def _settled(condition: ast.Term, names: set[str], label: str | None) -> list[as
     return [
         conjunct
         for conjunct in conjuncts(condition)
-        if is_own(conjunct, names | {label or ""}) and not _reads_outcome(conjunct, label)
+        if ast.is_own(conjunct, names | {label or ""}) and not _reads_outcome(conjunct, label)
     ]
 
 

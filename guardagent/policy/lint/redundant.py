@@ -77,11 +77,9 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
         ):
             continue
         forth, back = _shadows_data_rule(second, first, analysis), _shadows_data_rule(first, second, analysis)
-        for redundancy_finding in redundancy_findings(
-            first, second, forth, back, lambda rule: _data_violation(rule, analysis)
-        ):
-            reported.add(redundancy_finding.policy or "")
-            yield redundancy_finding
+        for finding in redundancy_findings(first, second, forth, back, lambda rule: _data_violation(rule, analysis)):
+            reported.add(finding.policy or "")
+            yield finding
 
 
 def _comparable(read_names: frozenset[str], other: frozenset[str]) -> bool:
@@ -130,11 +128,9 @@ def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
             _shadows_solver_rule(second, other, first, first_cases),
             _shadows_solver_rule(first, first_cases, second, other),
         )
-        for redundancy_finding in redundancy_findings(
-            first, second, forth, back, lambda rule: _solver_violation(rules[rule])
-        ):
-            reported.add(redundancy_finding.policy or "")
-            yield redundancy_finding
+        for finding in redundancy_findings(first, second, forth, back, lambda rule: _solver_violation(rules[rule])):
+            reported.add(finding.policy or "")
+            yield finding
 
 
 def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: CasesByTool) -> bool:
@@ -166,12 +162,10 @@ def _denies(whole: JointSolverRules, solver_case: SolverCase) -> bool:
     return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
 
 
-def _as_strict(other: SolverCase, solver_case: SolverCase) -> bool:
+def _as_strict(other: SolverCase, case: SolverCase) -> bool:
     """Whether `other` treats unknown variables at least as strictly as `one`."""
     strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
-    return all(
-        strict[solver_case.sources[name]] >= _strictness(solver_case, name) for name in solver_case.variable_terms
-    )
+    return all(strict[case.sources[name]] >= _strictness(case, name) for name in case.variable_terms)
 
 
 def _strictness(case: SolverCase, name: str) -> int:
@@ -227,12 +221,10 @@ def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) 
     return implication_result if implication_result.implied and implication_result.example is not None else None
 
 
-def _steps_violation(implication_result: ImplicationResult | None) -> ViolatingCalls | None:
-    if implication_result is None or implication_result.example is None:
+def _steps_violation(result: ImplicationResult | None) -> ViolatingCalls | None:
+    if result is None or result.example is None:
         return None
-    return calls_of(implication_result.example), implication_result.example[
-        -1
-    ].call.tool if implication_result.example else None
+    return calls_of(result.example), result.example[-1].call.tool if result.example else None
 
 
 # --- the findings for two rules
@@ -261,6 +253,9 @@ def redundancy_findings(
     if not first_redundant and not second_redundant:
         return
     loser, winner = (second, first) if second_redundant else (first, second)
+    stages = {loser.source.escalate_to, winner.source.escalate_to}
+    if loser.source.on_violation is winner.source.on_violation and len(stages) > 1:
+        return  # each asks other people
     losing_calls = violating_calls(loser)
     if losing_calls is None:
         return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from guardagent._support.files import is_in_pack
 from guardagent._support.plugins import Plugins
@@ -28,7 +28,7 @@ from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
 from guardagent.policy.scope import Scope
 from guardagent.policy.stubs import stub_functions
-from guardagent.types import Decision
+from guardagent.types import Decision, Functions
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class LintTarget:
     """
 
     file: PolicyFile
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Functions
     policies: Policies
     undecided: list[str] = field(default_factory=list)
     late: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class LintTarget:
     def tools(self) -> Sequence[str]:
         """The tools that can be called; if the file has no list of tools, another tool is included."""
         known = sorted(self.file.tools) if self.file.tools is not None else [*self.mentioned_tools, OTHER_TOOL]
-        return [tool for tool in known if self.policies.for_anyone(tool).listed]
+        return [tool for tool in known if self.policies.of_tool[tool].listed]
 
     @cached_property
     def mentioned_tools(self) -> Sequence[str]:

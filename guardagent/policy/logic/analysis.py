@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from guardagent.policy.evaluation.terms import is_own, names_in
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, neg
@@ -180,7 +179,7 @@ class PolicyAnalysis:
 
     def _is_free(self, tool: str, rules: Sequence[Rule]) -> bool:
         """Whether no rule and no declaration judges the calls of a tool, so that they need no proof."""
-        concern = self._policies.for_anyone(tool)
+        concern = self._policies.of_tool[tool]
         return concern.listed and not concern.problem and not any(_may_deny(rule, tool) for rule in rules)
 
     @_question(undecided=True, about=_CAN_BE_CALLED)
@@ -262,7 +261,7 @@ class _Scene:
         self.operations = Operations(Symbols(), most_pairs=MOST_PAIRS)
         self.context = SymbolicSession(self.operations, earlier)
         self.semantics = Semantics(self.operations, self.context, policies.tags, policies.functions)
-        self.concern = policies.for_anyone(tool)
+        self.concern = policies.of_tool[tool]
         self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 
     def allows(self, rule: Rule) -> Expression:
@@ -352,8 +351,8 @@ def _about_arguments(rule: Rule) -> Iterator[AtomicRule]:
     tree = RuleTree(rule.rules)
     for part in tree.atomic_rules if tree.is_conjunction else ():
         if isinstance(part.rule, ast.Forall if not part.negated else ast.Exists):
-            local = names_in(part.rule.pattern) | {part.rule.pattern.label or ""}
-            if is_own(part.rule.condition, local):
+            local = ast.names_in(part.rule.pattern) | {part.rule.pattern.label or ""}
+            if ast.is_own(part.rule.condition, local):
                 yield part
 
 

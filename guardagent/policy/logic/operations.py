@@ -491,8 +491,10 @@ def _null(value: Any) -> Any:
 
 
 def _is_searchable(items: Sequence[Value]) -> Expression:
-    """Whether all items are scalars of one kind, apart from nulls."""
-    return ex.disj(*(conj(*(_is_of_kind(item, kind) for item in items)) for kind in ("text", "number", "truth")))
+    """Whether all items are scalars of one kind, or lists, apart from nulls."""
+    return ex.disj(
+        *(conj(*(_is_of_kind(item, kind) for item in items)) for kind in ("text", "number", "truth", "list"))
+    )
 
 
 def _is_of_kind(item: Value, kind: str) -> Expression:

@@ -6,7 +6,7 @@ Every completion or remedy it returns is one that the session allows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -26,7 +26,7 @@ from guardagent.policy.logic.search import (
 )
 from guardagent.policy.logic.sessions import ReasonerSession
 from guardagent.policy.logic.values import Symbols, Value, when_false, when_true
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, Functions
 
 __all__ = ["OPEN", "Open", "Reasoner"]
 
@@ -45,11 +45,7 @@ class Reasoner:
     """
 
     def __init__(
-        self,
-        session: ReasonerSession,
-        functions: Mapping[str, Callable[..., Any]] | None = None,
-        *,
-        seconds: float = SECONDS,
+        self, session: ReasonerSession, functions: Functions | None = None, *, seconds: float = SECONDS
     ) -> None:
         self._session = session
         self._functions = getattr(session.policies, "functions", EMPTY) if functions is None else functions

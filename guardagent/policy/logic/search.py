@@ -8,7 +8,7 @@ denied one adds constraints.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -52,7 +52,7 @@ from guardagent.policy.logic.values import (
 )
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Applicability, Policies
-from guardagent.types import EMPTY, Decision, thaw
+from guardagent.types import EMPTY, Decision, Functions, thaw
 
 # --- open arguments
 
@@ -224,7 +224,7 @@ class CallEvaluation:
         tool: str,
         args: Value,
         facts: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
+        functions: Functions,
     ) -> None:
         self._conversation = conversation = session._conversation  # noqa: SLF001 - the reasoner belongs to the session
         self._operations, self._symbolic_call = operations, SymbolicCall(tool, args)
@@ -256,7 +256,7 @@ class CallEvaluation:
         tool: str,
         args: Value,
         facts: Mapping[str, Any] | None,
-        functions: Mapping[str, Callable[..., Any]],
+        functions: Functions,
     ) -> CallEvaluation:
         """Returns the evaluation with `facts` added to the session's facts."""
         known = {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
@@ -425,7 +425,7 @@ class CompletionSearch:
     def __init__(
         self,
         session: ReasonerSession,
-        functions: Mapping[str, Callable[..., Any]],
+        functions: Functions,
         tool: str,
         args: Mapping[str, Any],
         facts: Mapping[str, Any] | None,
@@ -563,9 +563,7 @@ class CompletionSearch:
         for session in sessions:
             for function, arguments, answer in session.state_queries:
                 plain = [model.value(argument) for argument in arguments]
-                if MISSING not in plain and all(
-                    kind_of(plain_value) in ("text", "number", "truth value") for plain_value in plain
-                ):
+                if MISSING not in plain and all(kind_of(value) in ("text", "number", "truth value") for value in plain):
                     actual = session.answer(function, plain)
                     yield implies(
                         same_values(operations, arguments, plain), _equals(operations, answer, actual, depth=3)

@@ -50,6 +50,7 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.monitors.automaton import Automaton
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, precondition
+from guardagent.types import Functions
 
 # --- terms and patterns
 
@@ -99,6 +100,8 @@ class EvaluationContext(Protocol):
 
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value: ...
 
+    def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value: ...
+
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
 
     def now(self) -> Value: ...
@@ -121,7 +124,7 @@ class Semantics:
         operations: Operations,
         context: EvaluationContext,
         tags: Mapping[str, frozenset[str]],
-        functions: Mapping[str, Callable[..., Any]],
+        functions: Functions,
     ) -> None:
         self.operations, self.context, self._tags, self._functions = operations, context, tags, functions
 
@@ -329,6 +332,9 @@ class Semantics:
 
     def _sumcalls(self, node: ast.SumCalls, names: Bindings) -> Value:
         return self.context.sum(self, node, names)
+
+    def _callfold(self, node: ast.CallFold, names: Bindings) -> Value:
+        return self.context.fold(self, node, names)
 
     # --- items
 

@@ -9,7 +9,7 @@ satisfies the term. History terms are not independent, since each of them ranges
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product, zip_longest
 from math import prod
@@ -21,7 +21,7 @@ from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockErro
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of
-from guardagent.policy.logic.expressions import Expression, conj, disj, implies, less, neg, same, variable
+from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, implies, less, neg, same, variable
 from guardagent.policy.logic.operations import UNDECIDED, Operations, number
 from guardagent.policy.logic.semantics import Bindings, Calls, Semantics, SymbolicCall, count_true, total_of
 from guardagent.policy.logic.values import (
@@ -46,7 +46,7 @@ from guardagent.policy.logic.values import (
 from guardagent.policy.monitors.conversation import ConversationState
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import SourceRecorder
-from guardagent.types import Event, Verdict
+from guardagent.types import Event, Functions, Verdict
 
 # --- the current session
 
@@ -112,7 +112,7 @@ class CurrentSession:
         trace: RuleContext,
         calls: Sequence[SessionCall],
         facts: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
+        functions: Functions,
         outcomes: Outcomes,
         reading: Reading,
     ) -> None:
@@ -253,13 +253,10 @@ class CurrentSession:
         return [call for call in calls if when_false(call[1]) is not True]
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
-        matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         if not node.ok:
-            return disjunction(value for _, value, _ in matching_calls)
-        fits = (
-            value if call.succeeded is True else conjunction([value, UNKNOWN])
-            for call, value in _may_fit(matching_calls)
-        )
+            return disjunction(value for _, value, _ in calls)
+        fits = (value if call.succeeded is True else conjunction([value, UNKNOWN]) for call, value in _may_fit(calls))
         return disjunction(fits)
 
     def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value:
@@ -269,6 +266,26 @@ class CurrentSession:
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
         matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
         return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in matching_calls])
+
+    def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
+        """Returns the place of the last matching call; undecided for the number of different values."""
+        if node.which == "distinct":
+            key = "fold", text_of(node), semantics.used_bindings(node, names)
+            return any_number(self._operations.symbols, key, text_of(node))
+        is_ok = node.which == "last ok"
+        matching = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        fitting = {id(call): value for call, value, _ in matching}
+        least: Expression = -1 if is_ok else 0
+        most, decided = least, list[Expression]()
+        for place, call in enumerate(self._calls, 1):
+            value = fitting.get(id(call), FALSE)
+            if is_ok and call.succeeded is not True:
+                value = conjunction([value, UNKNOWN]) if call.may_succeed else FALSE
+            least = conditional(when_true(value), place, least)
+            most = conditional(neg(when_false(value)), place, most)
+            decided.append(disj(when_true(value), when_false(value)))
+        exactly = conj(*decided)
+        return joined([(exactly, number(least)), (neg(exactly), of_leaf(Range(least, most)))])
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names)
@@ -288,11 +305,20 @@ def _may_fit(symbolic_calls: Sequence[tuple[SymbolicCall, Value, Bindings]]) -> 
 def same_values(operations: Operations, values: Sequence[Value], plain: Sequence[Any]) -> Expression:
     """Returns the condition that symbolic values equal concrete ones."""
     return conj(
-        *(
-            when_true(operations.equal(v, operations.constant(plain_value)))
-            for v, plain_value in zip(values, plain, strict=True)
-        )
+        *(when_true(operations.equal(v, operations.constant(value))) for v, value in zip(values, plain, strict=True))
     )
+
+
+def any_number(symbols: Any, key: Hashable, text: str) -> Value:
+    """Returns any number: a known one, or an unknown one with any bounds."""
+
+    def open_range() -> Range:
+        least, most = (variable("number", symbols.name("v")) for _ in range(2))
+        return Range(least, most)
+
+    value = symbols.any_value(key, text, ("number",))
+    bounds = symbols.once((key, "bounds"), open_range)
+    return joined([(value.known, value), (neg(value.known), of_leaf(bounds))])
 
 
 # --- an arbitrary session
@@ -300,7 +326,7 @@ def same_values(operations: Operations, values: Sequence[Value], plain: Sequence
 _FACTS = "facts"
 _PRINCIPAL = "principal"
 _STATE = "state"
-_HISTORY = (ast.SomeCall, ast.CountCalls, ast.SumCalls, ast.Selected)
+_HISTORY = ast.OF_HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,8 +439,8 @@ class SymbolicSession:
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:
         own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
-        term = text_of(node.term) if isinstance(node, ast.SumCalls) else ""
-        which = node.which if isinstance(node, ast.Selected) else ""
+        term = "" if getattr(node, "term", None) is None else text_of(node.term)
+        which = node.which if isinstance(node, ast.Selected | ast.CallFold) else ""
         within = getattr(node, "within", None)
         window = "" if within is None else text_of(within)
         text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term, window
@@ -449,14 +475,11 @@ class SymbolicSession:
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value:
         if not semantics.tools_of(node.pattern) & self._tools:
             return self._operations.constant(0)
-        key = self._key(semantics, node, names)
-        value = self._symbols.any_value(key, text_of(node), ("number",))
-        bounds = self._symbols.once((key, "bounds"), self._open_range)
-        return joined([(value.known, value), (neg(value.known), of_leaf(bounds))])
+        return any_number(self._symbols, self._key(semantics, node, names), text_of(node))
 
-    def _open_range(self) -> Range:
-        least, most = (variable("number", self._symbols.name("v")) for _ in range(2))
-        return Range(least, most)
+    def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
+        """Returns an undecided number: its place or its values are not those of one call."""
+        return any_number(self._symbols, self._key(semantics, node, names), text_of(node))
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from itertools import product
 from typing import Protocol
 
@@ -35,6 +36,8 @@ from guardagent.policy.language.formula import (
     TruthConstant,
     Until,
     Within,
+    holds_on_empty_trace,
+    renamed,
     subformulas,
 )
 from guardagent.types import Event
@@ -214,7 +217,21 @@ def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
     Raises:
         InputError: the automaton has too many states, or takes too much work to build.
     """
-    nfa = _FormulaNfa(formula)
+    parts = subformulas(formula)
+    named = {part.atom for part in parts if isinstance(part, Literal)}
+    numbers = {name: str(at) for at, name in enumerate(sorted(named))}
+    sets = [
+        frozenset([numbers[name] for name in atoms if name in named])
+        for letter in letters
+        for atoms in (letter.ok, letter.ran)
+    ]
+    return _compiled(renamed(parts, numbers), tuple(sets))
+
+
+@lru_cache(256)  # many rules differ in their tools only
+def _compiled(formula: Formula, sets: tuple[frozenset[str], ...]) -> Automaton:
+    """As `compile_formula`; the sets are those of each letter, one letter after the other."""
+    nfa, letters = _FormulaNfa(formula), list(map(Letter, sets[::2], sets[1::2]))
     start = frozenset([nfa.start])
     numbers, rows = {start: 0}, []
     waiting = [start]
@@ -245,7 +262,7 @@ class _FormulaNfa:
         first = tuple(
             isinstance(part, TriggerFormula) or (isinstance(part, Previous) and not part.strong) for part in self._past
         )
-        self.start: NfaState = (_split([(formula, not _holds_on_empty_trace(formula))]), first)
+        self.start: NfaState = (_split([(formula, not holds_on_empty_trace(formula))]), first)
 
     def spend(self, work: int) -> None:
         """Counts work, which can grow much faster than the automaton."""
@@ -353,24 +370,6 @@ def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
         if future or (isinstance(part, Conjunction | Disjunction) and part.parts & formulas):
             formulas.add(part)
     return formulas
-
-
-def _holds_on_empty_trace(formula: Formula) -> bool:
-    """Whether the empty trace satisfies a formula."""
-    match formula:
-        case TruthConstant(value):
-            return value
-        case Literal(_, positive):
-            return not positive
-        case Conjunction(parts):
-            return all(map(_holds_on_empty_trace, parts))
-        case Disjunction(parts):
-            return any(map(_holds_on_empty_trace, parts))
-        case Next(_, strong) | Previous(_, strong):
-            return not strong
-        case Within(_, body):
-            return _holds_on_empty_trace(body)  # as it is read in a negation, step by step
-    return isinstance(formula, Release | TriggerFormula)
 
 
 def _split(obligations: Iterable[Obligation]) -> Obligations:
@@ -555,40 +554,3 @@ class Product:
             self._states.clear()
             self._letters.clear()
             self.letters.clear()
-
-
-class ProductMonitor:
-    """Monitors one trace event by event.
-
-    Args:
-        rules: the rules, or a product that several monitors share.
-    """
-
-    __slots__ = ("_letters", "_rules", "_state")
-
-    def __init__(self, rules: Product | Sequence[Compiled]) -> None:
-        product = rules if isinstance(rules, Product) else Product(rules)
-        self._rules, self._letters, self._state = product.rules, product.letters, product.start
-
-    def step(self, event: Event, *, ok: bool) -> Parts:
-        """Processes an event; returns the indexes of the rules that it violates for good, each rule once."""
-        letter = self._letters[event.tool, event.action, event.decision, event.tags, ok]
-        self._state, violated = self._state[letter]
-        return violated
-
-    def run(self, events: Iterable[Event]) -> list[tuple[int, int]]:
-        """Processes events; returns (event index, rule index) for each violation. Success is status "ok"."""
-        state, letters, run = self._state, self._letters, []
-        for at, event in enumerate(events):
-            letter = letters[event.tool, event.action, event.decision, event.tags, event.status == "ok"]
-            state, violated = state[letter]
-            if violated:
-                run += [(at, rule) for rule in violated]
-        self._state = state
-        return run
-
-    @property
-    def standings(self) -> tuple[Standing, ...]:
-        """The current standing of each rule."""
-        states = zip(self._rules, self._state.parts, strict=True)
-        return tuple(automaton.standing(state) for (_, automaton), state in states)

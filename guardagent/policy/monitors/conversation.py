@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +26,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     SessionCall,
 )
 from guardagent.policy.evaluation.operands import StateFunctionError
-from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language import ANSWER, RENAME_ANSWER
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import RuleMetadata
@@ -50,6 +52,7 @@ class Judgement:
             stands for the checks beyond the rules.
         only_arguments_missing: whether missing arguments are the only causes of errors.
         error_response: the response to the errors: a denial, unless all of them are of rules on trial.
+        grants: the ids of the grants that lift violations, by the ids of their rules.
     """
 
     # Most judgements have one of these values; all are immutable, and replaced where something is added.
@@ -62,6 +65,7 @@ class Judgement:
     undecided: Mapping[str, Unknown | None] = EMPTY
     only_arguments_missing = True
     error_response = Decision.WARN
+    grants: Mapping[str, str] = EMPTY
 
     def fail(self, problem: str, source: RuleMetadata | None = None) -> None:
         """Records a check that could not be made."""
@@ -126,8 +130,7 @@ class ConversationState:
         self.policies = policies
         self.requests = policies.requests  # whose programs judge the calls of this conversation
         self.calls: list[SessionCall] = []
-        self._calls_of: dict[str, list[SessionCall]] = {}  # tool -> its calls, among the first ones
-        self._sorted = 0  # the number of these
+        self._calls_of: dict[Any, tuple[int, dict[str | None, list[SessionCall]]]] = {}  # see `calls_of`
         self.skipped: frozenset[int] = frozenset()  # proved monitors, skipped for calls of the graph's tools
         self.graph_tools: frozenset[str] = frozenset()
         self.context = RuleContext(facts, state, OnDemand(policies.index_factories), messages, clock, principal)
@@ -164,7 +167,7 @@ class ConversationState:
             if context.provenance is not None:
                 context.provenance.read_messages(context.messages)
         judged = self._judge_beyond_rules(call, applicability) if applicability.needs_more_checks else None
-        results: dict[int, MonitorResult] | None = None
+        results: dict[int, MonitorResult] = {}
         skipped = self.skipped if self.skipped and call.tool in self.graph_tools else None
         screen = applicability.screen
         remaining = applicability.monitors if screen.idle else screen.remaining(context, call, memory)
@@ -177,27 +180,23 @@ class ConversationState:
                 judged = judged or Judgement()
                 judged.crashed(self.policies.rule_of[number].source, error)
                 continue
-            if result is None:
-                continue
-            if results is None:
-                results = {number: result}
-            else:
+            if result is not None:
                 results[number] = result
-        if results is not None:
+        if results:
             judged = judged or Judgement()
             judged.results = results
+            if len(results) == 1:  # the common case
+                [(number, result)] = results.items()
+                rule = self.policies.rule_of[number]
+                if result.value is False and rule.simple:
+                    judged.broken += ((rule.source, result),)
+                    return judged
             self._judge_rules(judged)
         return judged
 
     def _judge_rules(self, judged: Judgement) -> None:
         """Combines the results of monitors to results of rules."""
         rule_of, results = self.policies.rule_of, judged.results
-        if len(results) == 1:  # the common case
-            [(number, only)] = results.items()
-            rule = rule_of[number]
-            if only.value is False and rule.simple:
-                judged.broken += ((rule.source, only),)
-                return
         for rule in dict.fromkeys(rule_of[number] for number in results):
             result = rule.combined_result(results, self._memory)
             if result is None:
@@ -220,6 +219,9 @@ class ConversationState:
             )
         elif applicability.arguments is not None and (undeclared := set(call.args) - applicability.arguments):
             name = min(undeclared)
+            if call.tool == ANSWER:
+                judged.fail(f"the tool {ANSWER!r} has a name that is reserved for the final answer; {RENAME_ANSWER}")
+                return judged
             judged.fail(f"unknown argument {name!r} of tool {call.tool!r}{name_hint(name, applicability.arguments)}")
         elif self.policies.requests and call.tool != ANSWER:
             self._run_request_checks(call, judged)
@@ -271,7 +273,8 @@ class ConversationState:
                 self._reported.setdefault(source.id, set()).add(call.place)
         if context.provenance is not None:
             call.provenance = context.provenance.reserved(call, context)
-        self._append(call)
+        self._append_to_history(call)
+        context.in_flight.append(call)
 
     def settle(
         self, call: SessionCall, output: Any, status: CallStatus, commit: Callable[[], None] | None = None
@@ -285,14 +288,18 @@ class ConversationState:
             commit: publishes the outcome. If it raises, the call stays in flight.
         """
         context, memento = self.context, self.memento(call) if commit is not None else None
-        call.output, call.status = output, status
+        call.output, call.status, applicability = output, status, call.applicability
         context.in_flight.remove(call)
         if self._reported:
             self._update_reported(call)
         context.refresh(call.facts, call.principal)
+        if commit is None and not applicability.stateful:  # the common case
+            if applicability.indexes or context.provenance is not None:
+                self._index_call(call)
+            return
         try:
             context.before_place, context.as_of = call.place, call  # judge the call by the calls before it
-            for number, monitor in call.applicability.stateful:
+            for number, monitor in applicability.stateful:
                 monitor.settled(context, call, self._memory[number])
             if commit is not None:
                 commit()
@@ -302,7 +309,7 @@ class ConversationState:
             raise
         finally:
             context.before_place = context.as_of = None
-            if call.status is not None and (call.applicability.indexes or context.provenance is not None):
+            if call.status is not None and (applicability.indexes or context.provenance is not None):
                 self._index_call(call)
 
     def add_settled(self, call: SessionCall, judged: Judgement | None, output: Any, status: CallStatus) -> None:
@@ -447,16 +454,20 @@ class ConversationState:
             for rule in self.policies.rules
         }
 
-    def calls_of(self, tool: str) -> Sequence[SessionCall]:
-        """The calls of a tool in order. They are sorted only when somebody asks."""
-        calls_of = self._calls_of
-        for call in self.calls[self._sorted :]:
-            if call.tool in calls_of:
-                calls_of[call.tool].append(call)
-            else:
-                calls_of[call.tool] = [call]
-        self._sorted = len(self.calls)
-        return calls_of.get(tool, ())
+    def calls_of(self, tool: str, args: Mapping[str, Any]) -> Sequence[SessionCall]:
+        """The calls of a tool in order, without those that have another string as the first one of these arguments.
+
+        They are sorted only when somebody asks: by the tool and the name of this argument, then by its value.
+        """
+        name, text = next(((name, value) for name, value in args.items() if type(value) is str), ("", None))
+        count, calls_of = self._calls_of.get((tool, name), (0, {}))
+        for call in self.calls[count:]:
+            if call.tool == tool:
+                value = call.args.get(name)
+                calls_of.setdefault(value if type(value) is str else None, []).append(call)
+        self._calls_of[tool, name] = len(self.calls), calls_of
+        parts = [calls_of[key] for key in {None, text} if key in calls_of]
+        return parts[0] if len(parts) == 1 else sorted(chain(*parts), key=attrgetter("place"))
 
     def history(self) -> tuple[Event, ...]:
         return tuple([call.event() for call in self.calls if call.status != "withdrawn"])
@@ -562,7 +573,7 @@ class ConversationState:
     def forget(self, memento: Memento) -> None:
         """Removes the last call, which is in flight."""
         call = self.calls.pop()
-        self._calls_of, self._sorted = {}, 0
+        self._calls_of = {}
         self.context.in_flight.remove(call)
         if self.context.provenance is not None:
             self.context.provenance.forgotten(call)
@@ -581,9 +592,7 @@ class ConversationState:
         return {rule: set(places) for rule, places in self._reported.items()}
 
     def _copied_memory(self, calls: Mapping[SessionCall, SessionCall]) -> OnDemand[Any]:
-        return self._memory.changed(
-            lambda number, monitor_memory: self.policies.monitors[number].copied(monitor_memory, calls)
-        )
+        return self._memory.changed(lambda number, memory: self.policies.monitors[number].copied(memory, calls))
 
 
 def _loaded_reported(data: Any) -> dict[str, set[int]]:

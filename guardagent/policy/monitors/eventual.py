@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from guardagent.policy.evaluation.evidence import known_arguments, missing_call_text
-from guardagent.policy.evaluation.history_index import Env, HistoryQuery, suggested
+from guardagent.policy.evaluation.history_index import suggested
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
-from guardagent.policy.evaluation.terms import Compiler, Names, names_in
+from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
     Truth,
@@ -28,12 +29,17 @@ LOOKUP_THRESHOLD = 8  # pending obligations from which on the matching one is lo
 
 
 class ExistsMonitor:
-    """Requires a successful matching call by the end. Its memory: whether one was made."""
+    """Requires a successful matching call by the end. Its memory: whether one was made.
+
+    Attributes:
+        rule: its syntax tree.
+        wanted: the query that the call satisfies.
+    """
 
     def __init__(self, rule: ast.Exists, compiler: Compiler) -> None:
-        self.stateful = True
-        self._wanted = compiler.history_query(rule.pattern, rule.condition, {})
-        self.tools = self._wanted.tools
+        self.stateful, self.rule = True, rule
+        self.wanted = compiler.history_query(rule.pattern, rule.condition, {})
+        self.tools = self.wanted.tools
         self._size = compiler.size
         self._missing = _MissingCall(rule.pattern, rule.condition, compiler, {})
 
@@ -60,7 +66,7 @@ class ExistsMonitor:
 
     def settled(self, context: RuleContext, call: SessionCall, memory: list[Truth]) -> None:
         if call.status == "ok" and memory[0] is not True:
-            memory[0] = disjunction((memory[0], self._wanted.judge(_env(context, self._size), call)))
+            memory[0] = disjunction((memory[0], self.wanted.judge(_env(context, self._size), call)))
 
     def ended(self, context: RuleContext, memory: list[Truth]) -> MonitorResult | None:
         if memory[0] is True:
@@ -144,26 +150,33 @@ class ResponseMonitor:
 
     Args:
         negated: the negation: some successful matching call has no later partner, successful or not.
+
+    Attributes:
+        rule: its syntax tree.
+        compiler: has compiled it.
+        match: binds a proposed call in an environment, and returns whether it matches.
+        partner: the query that the later call satisfies.
+        first: the tools of the calls that oblige.
     """
 
-    def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool = False) -> None:
+    def __init__(self, rule: ast.After, compiler: Compiler, *, negated: bool) -> None:
         names: Names = {}
         library = compiler.library
-        self.stateful = True
-        self._first = library.tools_of(rule.pattern)
-        self._match = compiler.proposed(rule.pattern, names)
+        self.stateful, self.rule, self.compiler = True, rule, compiler
+        self.first = library.tools_of(rule.pattern)
+        self.match = compiler.proposed(rule.pattern, names)
         self._condition = compiler.term(rule.condition, names)
         self._of_history = any(isinstance(node, ast.OF_EARLIER) for node in ast.walk(rule.condition))
-        self._reads_time = ast.reads_time(rule.condition) or ast.reads_time(rule.partner_condition)
+        self._reads_time = any(ast.reads_time(ast.walk(term)) for term in (rule.condition, rule.partner_condition))
         self._outcomes = compiler.call_outcomes(rule.condition, directed=False)
-        self._partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)
-        used = names_in(rule.partner) | names_in(rule.partner_condition)
+        self.partner: HistoryQuery = compiler.history_query(rule.partner, rule.partner_condition, names)
+        used = ast.names_in(rule.partner) | ast.names_in(rule.partner_condition)
         self._slots = tuple(slot for name, slot in names.items() if name in used)
-        joined = dict(self._partner.variable_equations)
+        joined = dict(self.partner.variable_equations)
         self._joined = tuple(joined[slot] for slot in self._slots) if set(self._slots) <= joined.keys() else None
         self._size = compiler.size
-        self._negated = negated
-        self.tools = self._first | self._partner.tools
+        self.negated = negated
+        self.tools = self.first | self.partner.tools
         self._missing = _MissingCall(rule.partner, rule.partner_condition, compiler, names)
 
     def concerns(self, call: SessionCall) -> bool:
@@ -173,25 +186,26 @@ class ResponseMonitor:
         return self._of_history
 
     def reports(self, call: SessionCall) -> bool:
-        return call.tool in self._first
+        return call.tool in self.first
 
     def start(self) -> _Obligations:
         return _Obligations()
 
     def judge(self, context: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
         """Reports a call for which it is unknown whether it creates an obligation."""
-        if self._negated or call.tool not in self._first:
+        if self.negated or call.tool not in self.first:
             return None
         env = _env(context, self._size)
         if self._reads_time:
             context.moment()  # a clock that went back denies
-        value = self._obliges(env, call)
+        value = self.obliges(env, call)
         if isinstance(value, Unknown) and context.in_flight:
-            value = self._outcomes.forall(context, list(env), lambda: _known(self._obliges(env, call)))
+            value = self._outcomes.forall(context, list(env), lambda: _known(self.obliges(env, call)))
         return MonitorResult(value) if isinstance(value, Unknown) else None
 
-    def _obliges(self, env: Env, call: SessionCall) -> Truth:
-        value = self._condition(env) if (matched := self._match(env, call)) is not False else False
+    def obliges(self, env: Env, call: SessionCall) -> Truth:
+        """Whether a call creates an obligation; binds its values."""
+        value = self._condition(env) if (matched := self.match(env, call)) is not False else False
         return conjunction((matched, value)) if matched is not False else False
 
     def reserved(
@@ -206,16 +220,16 @@ class ResponseMonitor:
         obliged = memory.pending.pop(call.place, None)
         if call.status == "withdrawn":
             return
-        if obliged is not None and (call.status == "ok" or not self._negated):
+        if obliged is not None and (call.status == "ok" or not self.negated):
             memory.open(*obliged)
-        if self._negated or call.status == "ok":
+        if self.negated or call.status == "ok":
             self._discharge(context, call, memory)
 
     def _open(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
-        if call.tool not in self._first:
+        if call.tool not in self.first:
             return
         env = _env(context, self._size)
-        value = self._obliges(env, call)
+        value = self.obliges(env, call)
         if value is False:
             return
         sure = value if value is True else not_boolean(value)
@@ -231,13 +245,13 @@ class ResponseMonitor:
 
     def _key(self, env: Env, place: int, sure: Truth) -> Any:
         """The key of an obligation: equal variables for certain obligations, otherwise the position of the call."""
-        if sure is not True or self._negated:
+        if sure is not True or self.negated:
             return place
         keys = tuple(hash_key(env[slot]) for slot in self._slots)
         return place if None in keys else keys
 
     def _discharge(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
-        if call.tool not in self._partner.tools:
+        if call.tool not in self.partner.tools:
             return
         for key, obligation in self._candidates(call, memory):
             left = self._remaining(context, call, obligation)
@@ -258,7 +272,7 @@ class ResponseMonitor:
             return obligation
         env = list(obligation.env)
         env[0] = context
-        value = self._partner.judge(env, call)
+        value = self.partner.judge(env, call)
         if value is True:
             return None
         if value is False or _is_unrecorded(obligation.certainty):
@@ -275,7 +289,7 @@ class ResponseMonitor:
         return disjunction(obligation.certainty for obligation in left.values() if obligation.call.status == "ok")
 
     def ended(self, context: RuleContext, memory: _Obligations) -> MonitorResult | None:
-        if self._negated:
+        if self.negated:
             value = self._unanswered(context, memory)
             return None if value is True else MonitorResult(value)
         obligations = memory.all_open()

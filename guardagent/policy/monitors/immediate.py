@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from guardagent.policy.evaluation.evidence import compile_with_evidence
-from guardagent.policy.evaluation.history_index import Env
+from guardagent.policy.evaluation.history_index import suggested
+from guardagent.policy.evaluation.history_query import Env
 from guardagent.policy.evaluation.monitor_interface import (
     Explanation,
     MonitorResult,
@@ -17,40 +20,58 @@ from guardagent.policy.evaluation.monitor_interface import (
 from guardagent.policy.evaluation.screen import CallScope, CertainConditions, ScreenCode
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
-from guardagent.policy.language.values import Truth, disjunction, dump_truth, inverse, load_truth
+from guardagent.policy.language.values import Truth, Unknown, disjunction, dump_truth, inverse, load_truth
+from guardagent.types import ATOMS
+
+_FIXED = ATOMS | {SessionCall, Unknown, Fraction, Decimal}
+"""Types of values that nobody changes, as far as an explanation shows them."""
 
 
 class ForallMonitor:
-    """Requires a condition of every matching call. Its memory: whether all calls so far satisfied it."""
+    """Requires a condition of every matching call. Its memory: whether all calls so far satisfied it.
+
+    Attributes:
+        rule: its syntax tree.
+        compiler: has compiled it.
+        match: binds a proposed call in an environment, and returns whether it matches.
+    """
 
     def __init__(self, rule: ast.Forall, compiler: Compiler) -> None:
         names: Names = {}
         self.stateful = False  # a call is judged once, when it is proposed
         self.tools = compiler.library.tools_of(rule.pattern)
-        self._match = compiler.proposed(rule.pattern, names)
+        self.match = compiler.proposed(rule.pattern, names)
         self._condition, self._explain = compile_with_evidence(rule.condition, compiler, names)
         self._outcomes = compiler.call_outcomes(rule.condition)
-        inside = {type(node) for node in ast.walk(rule.condition)}
+        nodes = list(ast.walk(rule.condition))
+        inside = {type(node) for node in nodes}
         self._of_history = not inside.isdisjoint(ast.OF_EARLIER)
         self._asks_known = ast.Known in inside
-        self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.Selected})
-        self._reads_time = ast.reads_time(rule.condition)
+        self._adds_up = not inside.isdisjoint({ast.CountCalls, ast.SumCalls, ast.CallFold, ast.Selected})
+        self._reads_time = ast.reads_time(nodes)
         self._size = compiler.size
-        self._rule = rule
-        self._scope = _scope(rule, compiler, names, has_partners=ast.SomeCall in inside)
+        self.rule, self.compiler = rule, compiler
+        self._suggested = None if ast.Sources in inside else _suggested(nodes, compiler)
+        self._scope = _scope(rule, compiler, names, nodes)
 
     def screened(self, code: ScreenCode, _number: int, _kind: SessionCall) -> str | None:
         if self._asks_known and self._of_history:  # calls in flight can make known what was unknown
             return None
         if self._reads_time:  # a clock that went back denies, whatever the condition is
             return None
-        return CertainConditions(code, self._scope).kept(self._rule.pattern, self._rule.condition)
+        return CertainConditions(code, self._scope).kept(self.rule.pattern, self.rule.condition)
 
     def concerns(self, call: SessionCall) -> bool:
         return call.tool in self.tools
 
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
+
+    def permits(self, _call: SessionCall) -> bool:
+        """Whether some call that it concerns can keep the rule; false for a ban, such as `forall(wire(), false)`."""
+        pattern = self.rule.pattern
+        is_ban = isinstance(self.rule.condition, ast.Constant) and self.rule.condition.value is False
+        return not (is_ban and not pattern.arguments and pattern.label is None)
 
     def reports(self, _call: SessionCall) -> bool:
         return True
@@ -61,7 +82,7 @@ class ForallMonitor:
     def judge(self, context: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
         env: Env = [None] * self._size
         env[0] = context
-        matched = self._match(env, call)
+        matched = self.match(env, call)
         if matched is False:
             return None
         if self._reads_time:
@@ -71,6 +92,9 @@ class ForallMonitor:
             return None
         if matched is not True or value is not False or (self._adds_up and context.in_flight):
             return self._undecided(env, call, matched, value)
+        if self._suggested is not None and _FIXED.issuperset(map(type, env[1:])):
+            env[0] = None  # nothing of the session stays with the result
+            return MonitorResult.violated(partial(self._explained, env), self._suggested)
         return MonitorResult.violated(partial(self._explained, env))
 
     def _explained(self, env: Env) -> Explanation:
@@ -90,7 +114,7 @@ class ForallMonitor:
 
         def in_one_outcome() -> Truth:
             environments[0] = [context, *[None] * (self._size - 1)]
-            return disjunction((inverse(self._match(environments[0], call)), self._condition(environments[0])))
+            return disjunction((inverse(self.match(environments[0], call)), self._condition(environments[0])))
 
         truth = self._outcomes.forall(context, env, in_one_outcome, is_three_valued=True)
         if truth is True:
@@ -146,11 +170,16 @@ class ForallMonitor:
         return memory
 
 
-def _scope(rule: ast.Forall, compiler: Compiler, names: Names, *, has_partners: bool) -> CallScope:
+def _suggested(nodes: list[object], compiler: Compiler) -> tuple[str, ...]:
+    """The tools of the earlier calls that an explanation can suggest."""
+    terms = [node for node in nodes if isinstance(node, ast.SomeCall)]
+    return tuple({tool: None for term in terms for tool in suggested(compiler.library.tools_of(term.pattern))})
+
+
+def _scope(rule: ast.Forall, compiler: Compiler, names: Names, nodes: list[object]) -> CallScope:
     """The names of the rule for its screen."""
     arguments = {name: compiler.arguments[slot] for name, slot in names.items() if slot in compiler.arguments}
-    inside = ast.walk(rule.condition) if has_partners else ()
-    terms = [node for node in inside if isinstance(node, ast.SomeCall)]
+    terms = [node for node in nodes if isinstance(node, ast.SomeCall)]
     queries = {id(term): keys for term in terms if (keys := compiler.keys_of(term)) is not None}
     return CallScope(rule.pattern.label, arguments, queries)
 

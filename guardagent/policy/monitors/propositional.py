@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import (
@@ -57,12 +57,7 @@ class PropositionalMonitor:
         self.alphabet = Alphabet(names, sets)
         self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
         self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
-        self._breaks = [[self.automaton.violated[target] for target in row] for row in self.automaton.table]
-        self._resumed = _resumed(self.automaton, len(self.alphabet.letters))
-        self._inert = [
-            all(row[letter] == state and row[letter ^ 1] == state for state, row in self._live())
-            for letter in range(len(self.alphabet.letters))
-        ]
+        self._breaks, self._resumed, self._inert = _steps(self.automaton)
         self._violations: dict[tuple[int, int], MonitorResult] = {}
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
         self._effects: dict[tuple[int, bool], Effect] = {}
@@ -109,7 +104,8 @@ class PropositionalMonitor:
 
     def _violation(self, state: int, letter: int) -> MonitorResult:
         """The result of a violation while no call is in flight, kept for all sessions."""
-        monitor_result = MonitorResult.violated(partial(self._explained, state, letter, None))
+        tools = dict.fromkeys(tool for sequence in self._repairs(state, letter) for tool, _ in sequence)
+        monitor_result = MonitorResult.violated(cache(partial(self._explained, state, letter, None)), tuple(tools))
         return self._violations.setdefault((state, letter), monitor_result)
 
     def _explained(self, state: int, letter: int | None, memory: _AutomatonMemory | None) -> Explanation:
@@ -185,7 +181,8 @@ class PropositionalMonitor:
             memory.doubtful |= any(session_call[state][1] for state in memory.possible)
             memory.possible = tuple(sorted({session_call[state][0] for state in memory.possible}))
             return
-        key = memory.possible, self.alphabet.index(session_call, ok=True), "withdrawn" in session_call.possible_statuses
+        may_be_withdrawn = not session_call.used or session_call.may_have_started
+        key = memory.possible, self.alphabet.index(session_call, ok=True), may_be_withdrawn
         states_after = self._advanced.get(key)
         if states_after is None:
             states_after = self._advanced[key] = self._after_any_outcome(*key)
@@ -222,17 +219,11 @@ class PropositionalMonitor:
         copy = _AutomatonMemory(memory.base)
         copy.possible, copy.unforeseen = memory.possible, memory.unforeseen
         copy.broken, copy.doubtful = memory.broken, memory.doubtful
-        copy.unsettled = [
-            calls.get(session_call, session_call) if isinstance(session_call, SessionCall) else session_call
-            for session_call in memory.unsettled
-        ]
+        copy.unsettled = [calls.get(call, call) if isinstance(call, SessionCall) else call for call in memory.unsettled]
         return copy
 
     def dumped(self, memory: _AutomatonMemory) -> Any:
-        since = [
-            session_call.place if isinstance(session_call, SessionCall) else session_call
-            for session_call in memory.unsettled
-        ]
+        since = [call.place if isinstance(call, SessionCall) else call for call in memory.unsettled]
         return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.unforeseen]
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _AutomatonMemory:
@@ -306,9 +297,15 @@ def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return frozenset([atom.removeprefix("tool:")]) if atom.startswith("tool:") else frozenset()
 
 
-def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
-    """For each state and letter that violates the rule: the state to resume from."""
-    table, violated = automaton.table, automaton.violated
+@lru_cache(256)  # many rules share an automaton
+def _steps(automaton: Automaton) -> tuple[list[list[bool]], list[list[int]], list[bool]]:
+    """Tables of an automaton.
+
+    Returns:
+        For each state and letter, whether it violates the rule; the state to resume from if it does; for each letter,
+        whether it changes no state.
+    """
+    table, violated, letters = automaton.table, automaton.violated, range(len(automaton.table[0]))
 
     def resumed(state: int, letter: int) -> int:
         silent = 1  # a successful step that satisfies no atom
@@ -317,4 +314,7 @@ def _resumed(automaton: Automaton, letters: int) -> list[list[int]]:
         again = table[0][letter]
         return 0 if violated[again] else again
 
-    return [[resumed(state, letter) for letter in range(letters)] for state in range(len(table))]
+    live = [(state, row) for state, row in enumerate(table) if not violated[state]]
+    inert = [all(row[letter] == state and row[letter ^ 1] == state for state, row in live) for letter in letters]
+    breaks = [[violated[target] for target in row] for row in table]
+    return breaks, [[resumed(state, letter) for letter in letters] for state in range(len(table))], inert

@@ -5,15 +5,20 @@ A call that was already made without success is not suggested again: repeating i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from guardagent.policy.evaluation.monitor_interface import CallSequence, Explanation, SessionCall
+from guardagent.policy.evaluation.monitor_interface import CallSequence, CallStatus, Explanation, SessionCall
 from guardagent.policy.language.values import equal, kind_of, shown
-from guardagent.policy.monitors.conversation import ConversationState
+from guardagent.policy.monitors.conversation import Broken, ConversationState
 from guardagent.policy.monitors.rule import RuleMetadata
+from guardagent.policy.policies import Policies
 
 MAX_SEQUENCES = 6  # suggested calls
+MAX_EARLIER = 8  # calls of a tool that are kept until a remedy is read
+EarlierCall = tuple[Mapping[str, Any], CallStatus | None]  # its arguments and its outcome
+_NO_CALLS: Mapping[str, Sequence[EarlierCall]] = MappingProxyType({})
 _SCALARS = ("text", "number", "truth value")
 
 
@@ -31,6 +36,7 @@ class Remedies:
         self, conversation: ConversationState, call: SessionCall | None, facts: Mapping[str, Any], *, halted: bool
     ) -> None:
         self._conversation, self._call, self._facts, self._halted = conversation, call, facts, halted
+        self._policies = conversation.policies
 
     def remedy(self, source: RuleMetadata, explanation: Explanation) -> str | None:
         """The remedy for a violation: the author's remedy, else suggested calls, else changed arguments.
@@ -59,14 +65,18 @@ class Remedies:
 
     def _in_vain(self, tool: str, args: Mapping[str, Any], *, even_if_ok: bool = False) -> bool:
         """Whether the last such call did not end well; `even_if_ok`: it ended well, and still does not suffice."""
-        for call in reversed(self._conversation.calls_of(tool)):
-            if _is_repeated(call, args):
-                return even_if_ok or call.status not in (None, "ok")
+        for arguments, status in self._earlier(tool, args):
+            if _is_repeated(arguments, status, args):
+                return even_if_ok or status not in (None, "ok")
         return False
+
+    def _earlier(self, tool: str, args: Mapping[str, Any]) -> Iterable[EarlierCall]:
+        """The earlier calls of a tool that may have had these arguments, newest first."""
+        return ((call.args, call.status) for call in reversed(self._conversation.calls_of(tool, args)))
 
     def _is_feasible(self, text: str, untried: Sequence[CallSequence], explanation: Explanation) -> bool:
         """Whether a text names no other tool than the denied one, or at least one that is allowed and worth a try."""
-        named = self._conversation.policies.named_in(text) - {self._call.tool if self._call else ""}
+        named = self._policies.named_in(text) - {self._call.tool if self._call else ""}
         if not named:
             return True
         args = {tool: args for sequence in untried for tool, args in sequence}
@@ -117,12 +127,59 @@ class Remedies:
         return call
 
 
-def _is_repeated(call: SessionCall, args: Mapping[str, Any]) -> bool:
+class FixedRemedies(Remedies):
+    """The remedies for a denied call, as they were at its verdict, without the session.
+
+    Args:
+        policies: the policies.
+        tool: the tool of the denied call.
+        earlier: see `earlier_calls`. Calls of these tools are allowed at any time.
+        halted: whether the session was halted.
+    """
+
+    def __init__(
+        self, policies: Policies, tool: str, earlier: Mapping[str, Sequence[EarlierCall]], *, halted: bool
+    ) -> None:
+        self._policies, self._call, self._of_tool, self._halted = policies, SessionCall(tool, {}), earlier, halted
+
+    def _earlier(self, tool: str, _args: Mapping[str, Any]) -> Iterable[EarlierCall]:
+        return self._of_tool[tool]
+
+    def _permits(self, _tool: str, _args: Mapping[str, Any]) -> bool:
+        return not self._halted
+
+    def _permits_all(self, _sequence: CallSequence) -> bool:
+        return not self._halted
+
+
+def earlier_calls(
+    conversation: ConversationState, tool: str, broken: Broken
+) -> Mapping[str, Sequence[EarlierCall]] | None:
+    """The earlier calls of each tool that a remedy for a call of `tool` can name, newest first.
+
+    None if a remedy depends on more than these few calls, and so has to be found at once.
+    """
+    policies, earlier = conversation.policies, _NO_CALLS
+    for source, result in broken:
+        if result.suggested is None:
+            return None
+        tools: Iterable[str] = result.suggested
+        if source.remedy is not None and not source.in_pack:
+            tools = {*tools, *policies.named_in(source.remedy)} - {tool}
+        for name in tools:
+            calls = conversation.calls_of(name, {})
+            if len(calls) > MAX_EARLIER or not policies.always_allows(name):
+                return None
+            earlier = {**earlier, name: [(call.args, call.status) for call in reversed(calls)]}
+    return earlier
+
+
+def _is_repeated(arguments: Mapping[str, Any], status: CallStatus | None, args: Mapping[str, Any]) -> bool:
     """Whether a call had these arguments, among others, and ran or may have run."""
-    if call.status == "withdrawn":
+    if status == "withdrawn":
         return False
     for name, value in args.items():
-        argument = call.args.get(name)
+        argument = arguments.get(name)
         if (type(argument) is str and type(value) is str and argument != value) or equal(argument, value) is not True:
             return False
     return True

@@ -10,14 +10,14 @@ from typing import Any
 from guardagent.policy.evaluation.history_index import AnyTool, union_of
 from guardagent.policy.evaluation.monitor_interface import Monitor, MonitorResult, RuleContext
 from guardagent.policy.evaluation.operands import CompileError, Library
-from guardagent.policy.evaluation.terms import Compiler, is_true, names_in
+from guardagent.policy.evaluation.terms import Compiler, is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.immediate import ForallMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
-from guardagent.policy.scope import Scope
+from guardagent.policy.scope import ApprovalScope, EscalationStage, Scope
 from guardagent.types import Decision
 
 Tree = int | tuple[str, tuple["Tree", ...]]  # the number of a monitor, or "all" or "any" of trees
@@ -29,6 +29,7 @@ class RuleMetadata:
 
     `location` is its file and line, for messages about it. `in_pack`: the rule is one of a shipped pack, whose message
     and remedy are complete: its condition tells nobody more. `on_trial`: where it cannot be checked, it only warns.
+    `approval_scope`: what a reviewer may grant; None for one call. `halts_tool`: a violation also stops the tool.
     """
 
     id: str
@@ -40,6 +41,9 @@ class RuleMetadata:
     applies_to: Scope | None = None
     in_pack: bool = False
     on_trial: bool = False
+    approval_scope: ApprovalScope | None = None
+    escalate_to: tuple[EscalationStage, ...] = ()
+    halts_tool: bool = False
 
     def covers(self, principal: Mapping[str, Any] | None, agent: str | None) -> bool:
         """Whether the rule judges a call; it does if the principal or the agent is unknown."""
@@ -69,6 +73,7 @@ class Rule:
         monitors: its monitors.
         first_monitor: the number of its first monitor among those of all rules.
         simple: whether all monitors must be satisfied; an earlier violation then does not affect the next call.
+        patterns: the patterns of calls in its formulas.
         tools: the tools that it refers to.
         named_tools: the same, without a pattern that matches any tool.
         mentioned_tools: the tools that it names, also those of earlier and later calls.
@@ -88,8 +93,8 @@ class Rule:
             monitor.stateful = monitor.stateful or not self.simple
         self.tools = union_of(part.tools for part in self.monitors)
         self.named_tools = union_of(part.tools for part in self.monitors if not isinstance(part.tools, AnyTool))
-        patterns = (node for rule in rules for node in ast.walk(rule) if isinstance(node, ast.Pattern))
-        sets = [*(part.tools for part in self.monitors), *map(library.tools_of, patterns)]
+        self.patterns = tuple(node for rule in rules for node in ast.walk(rule) if isinstance(node, ast.Pattern))
+        sets = [*(part.tools for part in self.monitors), *map(library.tools_of, self.patterns)]
         self.mentioned_tools = union_of(tools for tools in sets if not isinstance(tools, AnyTool))
         self.labels = frozenset(name for rule in rules for name in labels_of(rule))
 
@@ -196,60 +201,53 @@ class _Builder:
                 return "all" if negated else "any", tuple(self.tree(part, negated=negated) for part in parts)
             case ast.Not(body):
                 return self.tree(body, negated=not negated)
-        self._monitors.append(self._negated(rule) if negated else self._plain(rule))
+        self._monitors.append(self._monitor(rule, negated=negated))
         return len(self._monitors) - 1
 
-    def _plain(self, rule: ast.Rule) -> Monitor:
+    def _monitor(self, rule: ast.Rule, *, negated: bool) -> Monitor:
         compiler = Compiler(self._library)
         match rule:
             case ast.Temporal(formula):
-                return PropositionalMonitor(formula, self._sets(formula))
+                return PropositionalMonitor(negation(formula) if negated else formula, self._sets(formula))
+            case ast.After():
+                return ResponseMonitor(rule, compiler, negated=negated)
+            case ast.Forall(pattern, condition) if negated:
+                return ExistsMonitor(ast.Exists(pattern, ast.Negation(condition)), compiler)
+            case ast.Before(pattern, condition, partner, partner_condition) if negated:
+                none = ast.Negation(ast.SomeCall(partner, partner_condition, ok=False))
+                return ExistsMonitor(ast.Exists(pattern, ast.And((condition, none))), compiler)
+            case ast.Exists(pattern, condition) if negated:
+                _require_no_outcome(pattern, condition)
+                return ForallMonitor(ast.Forall(pattern, ast.Negation(condition)), compiler)
             case ast.Forall():
                 return ForallMonitor(rule, compiler)
             case ast.Before(pattern, condition, partner, partner_condition):
                 return ForallMonitor(ast.Forall(pattern, precondition(condition, partner, partner_condition)), compiler)
             case ast.Exists():
                 return ExistsMonitor(rule, compiler)
-            case ast.After():
-                return ResponseMonitor(rule, compiler)
-            case ast.SolverRule(_, monitor):
-                return monitor
-        raise AssertionError(rule)
-
-    def _negated(self, rule: ast.Rule) -> Monitor:
-        compiler = Compiler(self._library)
-        match rule:
-            case ast.Temporal(formula):
-                return PropositionalMonitor(negation(formula), self._sets(formula))
-            case ast.Forall(pattern, condition):
-                return ExistsMonitor(ast.Exists(pattern, ast.Negation(condition)), compiler)
-            case ast.Before(pattern, condition, partner, partner_condition):
-                none = ast.Negation(ast.SomeCall(partner, partner_condition, ok=False))
-                return ExistsMonitor(ast.Exists(pattern, ast.And((condition, none))), compiler)
-            case ast.Exists(pattern, condition):
-                _require_no_outcome(pattern, condition)
-                return ForallMonitor(ast.Forall(pattern, ast.Negation(condition)), compiler)
-            case ast.After():
-                return ResponseMonitor(rule, compiler, negated=True)
+            case ast.SolverRule(_, solver_monitor) if not negated:
+                own: Monitor = solver_monitor
+                return own
         raise AssertionError(rule)
 
     def _sets(self, formula: Any) -> Mapping[str, frozenset[str]]:
         """The sets of tools in a formula. Checks that its tools, tags and sets exist."""
-        for atom in atoms(formula):
+        names = atoms(formula)
+        for atom in names:
             if atom in self._library.known_tools:
                 raise CompileError(f"{atom!r} is a tool, but is used as a tag; did you mean 'tool:{atom}'?")
             if atom in self._library.tags:
                 raise CompileError(f"{atom!r} is a set of tools, but is used as a tag; did you mean '@{atom}'?")
             if atom.startswith("tool:"):
                 self._library.tools_of(ast.Pattern((atom.removeprefix("tool:"),)))
-        return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in atoms(formula) if atom[0] == "@"}
+        return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in names if atom[0] == "@"}
 
 
 def precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
     """The condition of `before`. Conditions that do not use the partner are moved out and decided once."""
     parts = partner_condition.parts if isinstance(partner_condition, ast.And) else (partner_condition,)
-    inside = {partner.label or ""} | names_in(partner)
-    about = tuple(part for part in parts if names_in(part) & inside)
+    inside = {partner.label or ""} | ast.names_in(partner)
+    about = tuple(part for part in parts if ast.names_in(part) & inside)
     others = tuple(part for part in parts if part not in about and not is_true(part))
     some = ast.SomeCall(partner, ast.And(about), ok=True)
     needed = ast.And((some, *others)) if others else some

@@ -66,7 +66,8 @@ def before_sentence(name: str) -> str:
 
 def bare_links(text: str) -> list[str]:
     """The hosts without a scheme in a text, each with its port, path and query."""
-    matches = _BARE.findall(sentences_apart(text))
+    words = [word for word in text.split() if "." in word] if "." in text else []
+    matches = _BARE.findall(sentences_apart("\n".join(words)))
     return [name + rest for name, rest in matches if is_host(name.lower(), rest.lstrip(".:0123456789"))]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
-from guardagent.policy.evaluation.history_index import PastCall
+from guardagent.policy.evaluation.history_query import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
 from guardagent.policy.provenance import prose
 from guardagent.policy.provenance.amounts import MIN_LENGTH, SHORT, amount_keys, is_telling, number_key, opposite

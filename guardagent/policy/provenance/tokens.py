@@ -203,7 +203,8 @@ class Scanner:
         for plain in plain_texts:
             keys.update(_whole_keys(plain))
         for plain in plain_texts + scanned:
-            condensed = _condensed(sentences_apart(plain).lower())
+            candidates = _CANDIDATES.findall(sentences_apart(plain).lower())
+            condensed = "\n".join(dict.fromkeys(candidates))  # no token contains a line break
             columns = list(zip(*_scanned(condensed), strict=True))
             for kind, column in zip(KINDS, columns, strict=False):
                 matched_texts = set(column)

@@ -30,8 +30,8 @@ imply it, nothing as no rule can enforce it; `open` if that is not decided."""
 FATES: tuple[Fate, ...] = get_args(Fate)
 
 Readings = Literal["agree", "answered", "open", "single", "edited"]
-"""Whether two independent drafts of a rule say the same: proved, decided by the answer to a question, still open, only
-one draft could be used, or the rule was not drafted but written or changed by a person."""
+"""Whether an independent reader of the document takes the cases of a rule as its author does: confirmed, decided by the
+answer to a question, still open, nobody has read them, or the rule was written or changed by a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ReviewedRule:
         quotes: the quoted words that it rests on, by the hash of their sentence.
         words: the rule in natural language, generated from the rule.
         cases: boundary cases, as records of `check`.
-        readings: whether two drafts agree.
+        readings: whether a reader of the document confirmed its cases.
     """
 
     id: str
@@ -364,11 +364,10 @@ def _choice_problem(answer: RecordedAnswer, last: int) -> str:
 
 
 def _signature_problems(key: str, signed: Iterable[RecordedAnswer | Confirmation]) -> Iterator[str]:
-    for at, recorded_answer in enumerate(signed):
-        if not recorded_answer.by.strip():
+    for at, answer in enumerate(signed):
+        if not answer.by.strip():
             yield f"{key}[{at}].by: is empty; expected the name of a person"
-        if instant(recorded_answer.at) is None:
+        if instant(answer.at) is None:
             yield (
-                f"{key}[{at}].at: is {recorded_answer.at[:60]!r}; "
-                "expected a time with zone, such as 2026-01-31T09:00:00+01:00"
+                f"{key}[{at}].at: is {answer.at[:60]!r}; expected a time with zone, such as 2026-01-31T09:00:00+01:00"
             )

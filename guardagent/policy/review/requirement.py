@@ -3,8 +3,8 @@
 The document of the review is compared with the file as it is now, and each rule with the hash that was confirmed. Two
 files in which a rule has the same hash judge every call the same by this rule. A hash covers the rule as written, the
 declarations that it can reach by name, directly or through others, and the frame of the file: the declared tools,
-`unlisted`, `failed_output` and the shadow. A new tool can break a sentence that its rules, unchanged, no longer cover;
-so a change of the frame changes every hash.
+`unlisted`, `failed_output`, `dispatch` and the shadow. A new tool can break a sentence that its rules, unchanged, no
+longer cover; so a change of the frame changes every hash.
 
 A name counts as reached wherever its words occur in a rule, also in a message: too much is reached rather than too
 little.
@@ -115,6 +115,9 @@ def quoted(text: str) -> str:
 # --- hashes of rules
 
 _PLACES = frozenset(["line", "location", "path", "place"])
+_LATER = frozenset(
+    ["approval_scope", "escalate_to", "halts_tool"]
+)  # keys that a rule may lack: without them, it keeps the hash of earlier releases
 
 Key = tuple[str, str]  # the field and the name of a declaration, or the prefix of a toolbox
 
@@ -216,6 +219,7 @@ def _frame(file: PolicyFile) -> dict[str, Any]:
         "unlisted": file.unlisted or "allow",
         "failed_output": file.failed_output,
         "shadow": None if file.shadow is None else dict(rule_hashes(file.shadow)),
+        **({"dispatch": _plain(file.dispatch)} if file.dispatch else {}),
     }
 
 
@@ -251,7 +255,7 @@ def _plain(value: Any) -> Any:
             return [_plain(part) for part in value]
     if is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in fields(value) if field.name not in _PLACES and not field.name.startswith("_")]
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: _plain(part) for name in names if (part := getattr(value, name)) or name not in _LATER}
     return value
 
 
@@ -437,7 +441,7 @@ class _Confirmed:
         if len(both) > 1 and not any(self._hashes[rule] == then for rule, then in both):
             yield (
                 "every confirmed rule changed, perhaps with a key that concerns all of them: 'tools', 'unlisted', "
-                "'failed_output', 'shadow', or a tag, counter or toolbox that no rule uses"
+                "'failed_output', 'dispatch', 'shadow', or a tag, counter or toolbox that no rule uses"
             )
 
     def _differences(self, sentence: ReviewedSentence, then: Confirmation) -> Iterator[str]:

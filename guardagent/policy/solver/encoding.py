@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import name_hint
@@ -12,6 +11,7 @@ from guardagent.policy.solver.question import Question
 from guardagent.policy.solver.script import Assertion, Script, SExprReader, SmtError
 from guardagent.policy.solver.sources import SolverContext, context_of
 from guardagent.policy.solver.z3_text import (
+    Domains,
     Edit,
     SolverResult,
     Sort,
@@ -25,10 +25,11 @@ from guardagent.policy.solver.z3_text import (
     sort_of,
     term_of,
 )
+from guardagent.types import EMPTY
 
 __all__ = ["Assertion", "Encoding", "Question", "SmtError", "SolverResult", "VariableDeclaration"]
 
-_NO_DOMAINS: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
 _BUILT_IN = frozenset({"Bool", "Int", "Real", "String", "RegLan"})
 _SYMBOL = re.compile(r"[A-Za-z~!@$%^&*_+=<>.?/-][A-Za-z0-9~!@$%^&*_+=<>.?/-]*")
 
@@ -99,9 +100,7 @@ class Encoding:
         problem = f"{name!r} has the sort '{symbol}'; expected '{declared.sort}', as the policy file declares"
         raise script.reader.error(problem, constant.start)
 
-    def question(
-        self, permit: str, variables: Sequence[str], domains: Mapping[str, Sequence[Any]] = _NO_DOMAINS
-    ) -> Question:
+    def question(self, permit: str, variables: Sequence[str], domains: Domains = EMPTY) -> Question:
         """Returns the question whether a predicate permits a call.
 
         Args:
@@ -125,7 +124,7 @@ class Encoding:
             return Question(terms, {name: constants[name] for name in sorts}, sorts, context.lock)
 
 
-def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Mapping[str, Sequence[Any]]) -> Any:
+def _restrict_domains(permit: Any, constants: Mapping[str, Any], domains: Domains) -> Any:
     """Restricts variables of the permit to their domains."""
     z3 = solver_module()
     for name, values in domains.items():

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from math import prod
+from math import floor, prod
 from typing import Any
 
 from guardagent._support.syntax import PatternError, compile_pattern
@@ -132,22 +132,11 @@ _INFIX = {
     "str.++": " + ",
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "/": z3_text.divide,
-    "div": z3_text.quotient,
-    "mod": z3_text.modulo,
-    "rem": z3_text.remainder,
-    "to_int": z3_text.floor,
-    "is_int": z3_text.whole,
-    "str.at": z3_text.character,
-    "str.substr": z3_text.substring,
-    "str.indexof": z3_text.index,
-    "str.replace": z3_text.replace,
+    "/": Fraction,
+    "to_int": floor,
     "str.replace_all": z3_text.replace_all,
-    "str.from_int": z3_text.from_int,
     "str.to_int": z3_text.to_int,
     "str.is_digit": z3_text.is_digit,
-    "str.to_code": z3_text.to_code,
-    "str.from_code": z3_text.from_code,
 }
 _TEMPLATES = {
     ("not", 1): "(not {})",
@@ -158,6 +147,18 @@ _TEMPLATES = {
     ("abs", 1): "abs({})",
     ("to_real", 1): "{}",
     ("str.len", 1): "len({})",
+    ("str.at", 2): "{0}[{1}:{1} + 1]",  # in its domain, as the following
+    ("div", 2): "({0} // {1} if {1} > 0 else -({0} // -{1}))",  # the remainder is never negative
+    ("mod", 2): "({0} % abs({1}))",
+    ("rem", 2): "({0} % {1} if {1} > 0 else -({0} % -{1}))",
+    ("is_int", 1): "(({}).denominator == 1)",
+    ("str.indexof", 2): "{0}.find({1})",
+    ("str.indexof", 3): "{0}.find({1}, {2})",
+    ("str.replace", 3): "{0}.replace({1}, {2}, 1)",
+    ("str.from_int", 1): "str({})",
+    ("str.to_code", 1): "ord({}[:1] or '-')",
+    ("str.from_code", 1): "chr({} % 0x30000)",
+    ("str.substr", 3): "{0}[{1}:{1} + {2}]",
     ("str.prefixof", 2): "{1}.startswith({0})",
     ("str.suffixof", 2): "{1}.endswith({0})",
     ("str.contains", 2): "({1} in {0})",
@@ -174,7 +175,7 @@ class FunctionBuilder:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {"abs": abs, "len": len}
+        self.constants: dict[str, Any] = {"abs": abs, "len": len, "str": str, "ord": ord, "chr": chr}
         self._scopes: list[dict[int, tuple[str, int]]] = [{}]
         self._names: dict[str, str] = {}
         self._kept: list[Any] = []
@@ -374,13 +375,13 @@ def _define(code: FunctionBuilder, constant: Any, term: Any) -> None:
     code.bind(constant.decl().name(), name)
 
 
-def _check(code: FunctionBuilder, formula: Any) -> bool:
-    """Writes a test of a formula; returns whether it could be written."""
+def _check(code: FunctionBuilder, formula: Any, otherwise: str = "return False") -> bool:
+    """Writes a test of a formula, and what follows if it is false; returns whether it could be written."""
     try:
         (text,) = code.expressions([formula])
     except UnsupportedError:
         return False
-    code.add(f"if not {text}: return False")
+    code.add(f"if not {text}: {otherwise}")
     return True
 
 
@@ -395,22 +396,13 @@ def _search(code: FunctionBuilder, group: ConstraintGroup) -> bool:
     kept = len(code.lines)
     code.add(f"for {', '.join(names)}, in {code.constant(list(product(*choices)))}:")
     code.enter()
-    written = all(_check_or_continue(code, formula) for formula in group.formulas)
+    written = all(_check(code, formula, "continue") for formula in group.formulas)
     code.add("break")
     code.leave()
     code.add("else: return False")
     if not written:
         del code.lines[kept:]
     return written
-
-
-def _check_or_continue(code: FunctionBuilder, formula: Any) -> bool:
-    try:
-        (text,) = code.expressions([formula])
-    except UnsupportedError:
-        return False
-    code.add(f"if not {text}: continue")
-    return True
 
 
 def _choices(constant: Any) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
-from guardagent.policy.evaluation.history_index import Env
+from guardagent.policy.evaluation.history_query import Env
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.operands import Library
 from guardagent.policy.evaluation.terms import Compiler
@@ -44,6 +44,7 @@ from guardagent.policy.solver.z3_text import (
     MAX_CHARACTER,
     REAL,
     STRING,
+    PartialPlace,
     SolverResult,
     Sort,
     VariableDeclaration,
@@ -288,9 +289,9 @@ class PermitCheck:
         answer = self.question.solve(known, tuple(universal), self._domains)
         if answer.status == "sat":
             return None
-        if answer.status == "unsat" and universal:
+        if answer.status in ("unsat", "undefined") and universal:
             return self._unknown_matters(known, universal, answer)
-        return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
+        return self._refused(known, answer)
 
     def _refusal(self, solver_variable: SolverVariable, value: SortMismatch) -> str:
         if solver_variable.name not in self._hidden:
@@ -316,9 +317,7 @@ class PermitCheck:
         if denied:
             return self.violation(*values)
         answer = self.question.solve(self._named(values))
-        if answer.status == "sat":
-            return None
-        return self._denied(self._named(values), answer.core) if answer.status == "unsat" else _UNDECIDED
+        return None if answer.status == "sat" else self._refused(self._named(values), answer)
 
     def _violation(self, *values: Any) -> MonitorResult:
         answer = self.question.solve(self._named(values))
@@ -326,7 +325,19 @@ class PermitCheck:
             return MonitorResult(
                 Unknown("the solver and the compiled rule disagree; report this as a bug in GuardAgent")
             )
-        return self._denied(self._named(values), answer.core)
+        return self._refused(self._named(values), answer)
+
+    def _refused(self, known: Mapping[str, Any], answer: SolverResult) -> MonitorResult:
+        """Reports a denial, an operation outside of its domain, or that the solver reached no result."""
+        if answer.status == "undefined":
+            return MonitorResult(Unknown(*dict.fromkeys(self.located(place) for place in answer.undefined[:3])))
+        return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
+
+    def located(self, place: PartialPlace) -> str:
+        """Returns an operation outside of its domain, with its place in the text of the rule."""
+        assertions = self.encoding.assertions
+        where = f"line {assertions[place.term].line} of 'smt'" if place.term < len(assertions) else "the permit"
+        return f"{where}: {place.text} has no value for this call; state what holds then, or what the call needs"
 
     def _named(self, values: Sequence[Any]) -> dict[str, Any]:
         return {variable.name: value for variable, value in zip(self.variables, values, strict=True)}

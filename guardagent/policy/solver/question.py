@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any
 
+from guardagent.policy.solver.definedness import conjunction, defined_terms
 from guardagent.policy.solver.evaluator import Evaluator, compile_evaluator, undecided
 from guardagent.policy.solver.reduction import ConstraintGroup, reduce_terms, solve_for_all
 from guardagent.policy.solver.z3_text import (
@@ -24,6 +24,8 @@ from guardagent.policy.solver.z3_text import (
     UNKNOWN,
     Constraints,
     Deadline,
+    Domains,
+    PartialPlace,
     SolverResult,
     Sort,
     SymbolCache,
@@ -36,6 +38,7 @@ from guardagent.policy.solver.z3_text import (
     solver_module,
     term_of,
 )
+from guardagent.types import EMPTY
 
 # --- remedies
 
@@ -44,11 +47,7 @@ _HALVINGS = 48  # steps of the binary search for the nearest number
 
 
 def remedy(
-    constraints: Constraints,
-    known: Mapping[str, Any],
-    changeable: Sequence[str],
-    domains: Mapping[str, Sequence[Any]],
-    deadline: Deadline,
+    constraints: Constraints, known: Mapping[str, Any], changeable: Sequence[str], domains: Domains, deadline: Deadline
 ) -> dict[str, Any] | None:
     """Returns new values of as few variables as possible; empty if satisfiable already, None if none are found."""
     if constraints.check(known, deadline) == "sat":
@@ -71,7 +70,7 @@ class _ValueSearch:
         self._kept = {name: value for name, value in known.items() if name not in names}
         self._further: list[Any] = []
 
-    def search(self, domains: Mapping[str, Sequence[Any]]) -> dict[str, Any] | None:
+    def search(self, domains: Domains) -> dict[str, Any] | None:
         self._further = [self._within(name, domains[name]) for name in self._names if name in domains]
         changed = {name: self._known[name] for name in self._names}
         self._further += [constant != term for constant, term in self._constraints.pairs(changed)]
@@ -190,7 +189,7 @@ class _CoreSearch:
 
 # --- questions
 
-_NONE: Mapping[str, Sequence[Any]] = MappingProxyType({})
+
 _SECONDS = 0.2  # for constraints that do not depend on a call
 _LONGEST = 200  # characters of a string in a replacement: longer ones take Z3 minutes, despite its limits
 _REPLACE_OPERATIONS = {"str.replace_all", "str.replace_re_all", "str.replace_re"}
@@ -205,6 +204,10 @@ class Question:
         constants: the terms of the variables, in order.
         variables: the sorts of the variables.
         lock: guards the Z3 context.
+
+    Attributes:
+        places: the operations that are not defined everywhere.
+        doubt: terms that are satisfied where such an operation leaves the result open.
     """
 
     def __init__(
@@ -212,17 +215,18 @@ class Question:
     ) -> None:
         self.variables = variables
         self._lock, context = lock, terms[-1].ctx
-        self.terms = tuple(terms)
-        self._constraints = Constraints(terms, Z3Solver(terms, context), constants, variables)
+        defined = defined_terms(terms)
+        self.terms, self.places = tuple(defined.strong), tuple(defined.places)
+        self._constraints = Constraints(self.terms, Z3Solver(self.terms, context), constants, variables)
+        self._weak = self._constraints
+        if self.places:
+            self._weak = Constraints(defined.weak, Z3Solver(defined.weak, context), constants, variables)
+        self.doubt = [*defined.weak, solver_module().Not(conjunction(defined.decided, context))]
         self._longest = _LONGEST if _replaces(terms) else MAX_TEXT
-        self.evaluate: Evaluator = _evaluator(terms, context, variables)
+        self.evaluate: Evaluator = _evaluator(self.terms, context, variables)
 
     def solve(
-        self,
-        known: Mapping[str, Any],
-        universal: Sequence[str] = (),
-        domains: Mapping[str, Sequence[Any]] = _NONE,
-        timeout: float = 1.0,
+        self, known: Mapping[str, Any], universal: Sequence[str] = (), domains: Domains = EMPTY, timeout: float = 1.0
     ) -> SolverResult:
         """Checks the constraints with Z3.
 
@@ -250,7 +254,7 @@ class Question:
         )
 
     def _solve(
-        self, known: Mapping[str, Any], universal: Sequence[str], domains: Mapping[str, Sequence[Any]], timeout: float
+        self, known: Mapping[str, Any], universal: Sequence[str], domains: Domains, timeout: float
     ) -> SolverResult:
         deadline = Deadline(timeout)
         if universal:
@@ -260,14 +264,20 @@ class Question:
         if answer.status != "unsat":
             return answer
         values = {**known, **(answer.counterexample or {})}
-        return SolverResult("unsat", minimal_core(self._constraints, values, Deadline(timeout)), answer.counterexample)
+        status = self._weak.check(values, Deadline(timeout)) if self.places else "unsat"
+        if status == "unsat":
+            return SolverResult("unsat", minimal_core(self._weak, values, Deadline(timeout)), answer.counterexample)
+        outside = self._outside(values)
+        return SolverResult("undefined", counterexample=answer.counterexample, undefined=outside)
+
+    def _outside(self, values: Mapping[str, Any]) -> tuple[PartialPlace, ...]:
+        """Returns the operations that are outside of their domains; all of them if the solver would have to tell."""
+        z3, pairs = solver_module(), self._constraints.pairs(values)
+        outside = [place for place in self.places if z3.is_false(z3.simplify(z3.substitute(place.domain, *pairs)))]
+        return tuple(outside) or self.places
 
     def remedy(
-        self,
-        known: Mapping[str, Any],
-        changeable: Sequence[str],
-        domains: Mapping[str, Sequence[Any]] = _NONE,
-        timeout: float = 1.0,
+        self, known: Mapping[str, Any], changeable: Sequence[str], domains: Domains = EMPTY, timeout: float = 1.0
     ) -> Mapping[str, Any] | None:
         """Returns the fewest changed values that permit the call, or None if none are found.
 

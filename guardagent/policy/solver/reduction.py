@@ -23,6 +23,7 @@ from guardagent.policy.solver.z3_text import (
     UNKNOWN,
     Constraints,
     Deadline,
+    Domains,
     SolverResult,
     Sort,
     Symbol,
@@ -245,11 +246,7 @@ MAX_CHOICES = 64  # expanded values of constants
 
 
 def solve_for_all(
-    constraints: Constraints,
-    known: Mapping[str, Any],
-    universal: Sequence[str],
-    domains: Mapping[str, Sequence[Any]],
-    deadline: Deadline,
+    constraints: Constraints, known: Mapping[str, Any], universal: Sequence[str], domains: Domains, deadline: Deadline
 ) -> SolverResult:
     """Checks every combination of values, and returns a counterexample if one fails."""
     choices = {name: _values(constraints.sorts[name], domains.get(name)) for name in universal}
@@ -292,11 +289,7 @@ def _enumerable(choices: Mapping[str, tuple[Any, ...] | None]) -> dict[str, tupl
 
 
 def _check_case(
-    constraints: Constraints,
-    known: Mapping[str, Any],
-    rest: Sequence[str],
-    limits: Mapping[str, Sequence[Any]],
-    deadline: Deadline,
+    constraints: Constraints, known: Mapping[str, Any], rest: Sequence[str], limits: Domains, deadline: Deadline
 ) -> SolverResult:
     if not rest:
         return SolverResult(constraints.check(known, deadline))
@@ -313,7 +306,7 @@ def _check_case(
     return _verify_counterexample(constraints, known, values, deadline)
 
 
-def _allowed(values: Mapping[str, Any], constraints: Constraints, limits: Mapping[str, Sequence[Any]]) -> bool:
+def _allowed(values: Mapping[str, Any], constraints: Constraints, limits: Domains) -> bool:
     fit = all(fits(value, constraints.sorts[name]) and moderate(value) for name, value in values.items())
     return fit and all(values[name] in limit for name, limit in limits.items())
 
@@ -327,7 +320,7 @@ def _verify_counterexample(
 
 
 def _counterexample_terms(
-    constraints: Constraints, known: Iterable[str], rest: Sequence[str], limits: Mapping[str, Sequence[Any]]
+    constraints: Constraints, known: Iterable[str], rest: Sequence[str], limits: Domains
 ) -> list[Any]:
     """Returns terms that are satisfied by values for which the constraints are unsatisfiable."""
     z3 = solver_module()

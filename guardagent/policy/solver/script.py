@@ -44,6 +44,10 @@ _TOKEN = re.compile(
       | (?P<string>"[^"]*+(?:""[^"]*+)*+") | (?P<quoted>\|[^|\\\0]*\|) | (?P<word>[A-Za-z0-9~!@$%^&*_+=<>.?/:\#-]+)""",
     re.VERBOSE,
 )
+_FLOATS = re.compile(r"Float(?:16|32|64|128)|FloatingPoint|RoundingMode|fp(?:\..*)?|to_fp(?:_.*)?")
+_PARTIAL = re.compile(
+    r"/|div|mod|rem|\^|select|seq\.nth|bv[us](?:div|rem|mod)|str\.(?:at|substr|indexof|to_int|from_int|to_code|from_code)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ class SExprReader:
                 raise self.error(_unreadable(self.text[position]), position)
             kind = match.lastgroup
             assert kind is not None
+            if kind in ("word", "quoted") and _FLOATS.fullmatch(symbol(match[0])):
+                problem = f"{match[0]!r} is floating-point arithmetic, which rounds; expected numbers of sort 'Real'"
+                raise self.error(problem, position)
             if kind != "space":
                 yield kind, position, match.end()
             position = match.end()
@@ -286,6 +293,10 @@ class Script:
         self._check(form, head)
         parts = form.parts[1:]
         self.recursive = self.recursive or head.endswith("-rec")
+        for token in _TOKEN.finditer(self.text, form.start, form.end) if head.endswith("-rec") else ():
+            if _PARTIAL.fullmatch(symbol(token[0])):  # where the recursion applies it is not known
+                problem = f"{token[0]!r} is not defined everywhere; expected it outside of recursive functions"
+                raise self.reader.error(problem, token.start())
         if head == "assert":
             self._assert(form, parts[0])
         elif head in ("set-info", "set-option", "set-logic"):

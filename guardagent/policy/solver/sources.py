@@ -36,7 +36,7 @@ from guardagent._support import json_values
 from guardagent.errors import GuardError
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.evaluation.history_index import Term
+from guardagent.policy.evaluation.history_query import Term
 from guardagent.policy.evaluation.monitor_interface import RuleContext, SessionCall
 from guardagent.policy.evaluation.operands import CompileError, is_shown
 from guardagent.policy.evaluation.terms import Compiler
@@ -486,18 +486,16 @@ def _parsed(text: str, names: set[str]) -> dict[str, Any]:
 
 
 def _verified(
-    requested_variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
+    variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage], args: Mapping[str, Any]
 ) -> Value | Unknown:
     if item is None:
-        return Unknown(f"the conversation does not state '{requested_variable.name}'")
+        return Unknown(f"the conversation does not state '{variable.name}'")
     try:
         return (
-            _confirmation(requested_variable, item, messages, args)
-            if requested_variable.confirmation
-            else _value(requested_variable, item, messages)
+            _confirmation(variable, item, messages, args) if variable.confirmation else _value(variable, item, messages)
         )
     except _RejectionError as error:
-        return Unknown(f"'{requested_variable.name}' was not read in the conversation: {error}")
+        return Unknown(f"'{variable.name}' was not read in the conversation: {error}")
 
 
 def _value(requested_variable: RequestedVariable, item: Any, messages: Sequence[ConversationMessage]) -> Value:
@@ -548,17 +546,15 @@ def _locate_quote(item: Any, messages: Sequence[ConversationMessage], keys: set[
     return at, places
 
 
-def _of_sort(value: Any, requested_variable: RequestedVariable) -> Value:
+def _of_sort(value: Any, variable: RequestedVariable) -> Value:
     """Converts a value to its sort, without coercion."""
-    convert = _CONVERSIONS["enumeration" if isinstance(requested_variable.sort, tuple) else requested_variable.sort]
+    convert = _CONVERSIONS["enumeration" if isinstance(variable.sort, tuple) else variable.sort]
     converted = convert(value)
-    if isinstance(requested_variable.sort, tuple) and value not in requested_variable.sort:
+    if isinstance(variable.sort, tuple) and value not in variable.sort:
         converted = None
     if converted is None:
-        raise _RejectionError(f"{shown(value)} is not {requested_variable.form}")
-    if requested_variable.enum is not None and not any(
-        equal(converted, allowed) is True for allowed in requested_variable.enum
-    ):
+        raise _RejectionError(f"{shown(value)} is not {variable.form}")
+    if variable.enum is not None and not any(equal(converted, allowed) is True for allowed in variable.enum):
         raise _RejectionError(f"{shown(converted)} is not an allowed value")
     return converted
 

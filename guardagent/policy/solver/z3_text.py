@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from bisect import bisect_right
@@ -55,6 +54,9 @@ class VariableDeclaration:
     sort: str | None
     enum: Sequence[Any] | None = None
 
+
+Domains = Mapping[str, Sequence[Any]]
+"""The possible values of variables, by their names."""
 
 # --- SMT-LIB text
 
@@ -237,54 +239,6 @@ MAX_PRODUCT = 20_000_000  # characters of the result of a replacement
 Number = int | Fraction
 
 
-def divide(first: Number, second: Number) -> Number:
-    """`/`."""
-    return Fraction(first, second)
-
-
-def quotient(first: int, second: int) -> int:
-    """`div`: the remainder is never negative."""
-    return first // second if second > 0 else -(first // -second)
-
-
-def modulo(first: int, second: int) -> int:
-    """`mod`: never negative."""
-    return first % abs(second)
-
-
-def remainder(first: int, second: int) -> int:
-    """`rem`: like `mod`, with the sign of the divisor."""
-    return first % second if second > 0 else -(first % -second)
-
-
-def whole(value: Number) -> bool:
-    """`is_int`."""
-    return value.denominator == 1
-
-
-floor = math.floor
-
-
-def substring(text: str, start: int, length: int) -> str:
-    """`str.substr`."""
-    return text[start : start + length] if start >= 0 and length > 0 else ""
-
-
-def character(text: str, at: int) -> str:
-    """`str.at`."""
-    return text[at : at + 1] if at >= 0 else ""
-
-
-def index(text: str, part: str, start: int) -> int:
-    """`str.indexof`."""
-    return text.find(part, start) if start >= 0 else -1
-
-
-def replace(text: str, old: str, new: str) -> str:
-    """`str.replace`: replaces the first occurrence; an empty pattern matches at the start."""
-    return text.replace(old, new, 1)
-
-
 def replace_all(text: str, old: str, new: str) -> str:
     """`str.replace_all`: an empty pattern matches nowhere."""
     if not old:
@@ -292,11 +246,6 @@ def replace_all(text: str, old: str, new: str) -> str:
     if len(text) * (len(new) + 1) > MAX_PRODUCT:
         raise OverflowError
     return text.replace(old, new)
-
-
-def from_int(value: int) -> str:
-    """`str.from_int`."""
-    return str(value) if value >= 0 else ""
 
 
 def to_int(text: str) -> int:
@@ -307,16 +256,6 @@ def to_int(text: str) -> int:
 def is_digit(text: str) -> bool:
     """`str.is_digit`."""
     return len(text) == 1 and "0" <= text <= "9"
-
-
-def to_code(text: str) -> int:
-    """`str.to_code`."""
-    return ord(text) if len(text) == 1 else -1
-
-
-def from_code(code: int) -> str:
-    """`str.from_code`."""
-    return chr(code) if 0 <= code <= MAX_CHARACTER else ""
 
 
 def is_text(text: str) -> bool:
@@ -427,7 +366,22 @@ def values_of(model: Any, constants: Mapping[str, Any]) -> dict[str, Any] | None
 
 # --- the solver
 
-Status = Literal["sat", "unsat", "unknown"]
+Status = Literal["sat", "unsat", "unknown", "undefined"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialPlace:
+    """An operation that has no value outside of its domain.
+
+    Attributes:
+        term: the number of the constraint that contains it; the last is the permit.
+        text: the operation as SMT-LIB text.
+        domain: the condition for its operands.
+    """
+
+    term: int
+    text: str
+    domain: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,14 +389,17 @@ class SolverResult:
     """The result of a satisfiability check.
 
     Attributes:
-        status: "sat", "unsat", or "unknown" if the solver could not decide within its time limit.
+        status: "sat", "unsat", "unknown" if the solver could not decide within its time limit, or "undefined" if the
+            constraints hold only by the result of an operation outside of its domain.
         core: a minimal unsatisfiable core, if "unsat".
         counterexample: values of the universally quantified variables for which the constraints are unsatisfiable.
+        undefined: the operations outside of their domains, if "undefined".
     """
 
     status: Status
     core: tuple[str, ...] = ()
     counterexample: Mapping[str, Any] | None = None
+    undefined: tuple[PartialPlace, ...] = ()
 
 
 UNKNOWN = SolverResult("unknown")
@@ -536,7 +493,7 @@ class TooLargeError(Exception):
     """The terms have too many nodes."""
 
 
-def postorder(roots: Iterable[Any]) -> list[Any]:
+def postorder(roots: Iterable[Any], limit: int = MAX_NODES) -> list[Any]:
     """Returns every subterm once, after its own subterms.
 
     Raises:
@@ -553,7 +510,7 @@ def postorder(roots: Iterable[Any]) -> list[Any]:
             done.add(term.get_id())
             terms.append(term)
             continue
-        if len(terms) + len(stack) > MAX_NODES:
+        if len(terms) + len(stack) > limit:
             raise TooLargeError
         stack.append((term, True))
         stack += [(child, False) for child in reversed(term.children())]

@@ -22,7 +22,7 @@ from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.term_parser import read_term
 from guardagent.policy.load import declarations_of
 from guardagent.policy.scope import Scope as Applicability
-from guardagent.policy.words.rules import RuleWords
+from guardagent.policy.words.rules import RuleWords, approvers_in_words
 from guardagent.policy.words.terms import SentenceScope, TermWords, code, either, is_condition, quoted, sentence
 from guardagent.types import Decision
 
@@ -54,22 +54,23 @@ class Wording:
     coded: int = 0
 
 
-def policies_in_words(policies: Policies, *, named: bool = False) -> dict[str, Wording]:
+def policies_in_words(policies: Policies) -> dict[str, Wording]:
     """Every policy in words, by its id.
-
-    Args:
-        policies: the loaded policies.
-        named: whether constants and definitions stay names; `definitions_in_words` explains these.
 
     Raises:
         InputError: the policies do not come from a policy file.
     """
-    declared = replace(declarations_of(policies), keeps_names=named)
+    declared = declarations_of(policies)
     return {source.id: source_in_words(source, declared) for source in _sources(policies)}
 
 
 def policy_in_words(policies: Policies, rule: str, *, named: bool = False) -> Wording:
-    """One policy in words; the arguments are those of `policies_in_words`.
+    """One policy in words.
+
+    Args:
+        policies: the loaded policies.
+        rule: the id of the policy.
+        named: whether constants and definitions stay names; `definitions_in_words` explains these.
 
     Raises:
         InputError: no policy has the id, or as for `policies_in_words`.
@@ -109,6 +110,13 @@ def source_in_words(source: RuleSource, declared: Declarations) -> Wording:
     """
     scope, response = _applicability(source.applies_to), _RESPONSES[source.on_violation]
     text, atoms, coded = _rule(source, replace(declared, scopes=source.scopes))
+    if source.on_violation is Decision.ESCALATE:
+        parts = [approvers_in_words(source.escalate_to)] if source.escalate_to else []
+        if source.approval_scope is not None:
+            parts.append(f"A reviewer may allow at once: {source.approval_scope.in_words()}.")
+        response = " ".join((response, *parts))
+    if source.halts_tool:
+        response = "A violation stops the tool, for everybody, until a person lifts the stop."
     return Wording(" ".join(filter(None, (scope, text, response))), atoms, coded)
 
 

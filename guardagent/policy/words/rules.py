@@ -8,13 +8,15 @@ successful call of x" only once it ended well.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
 from guardagent.policy.language import ast
 from guardagent.policy.language import formula as f
 from guardagent.policy.language.formula import sequence
-from guardagent.policy.words.terms import SentenceScope, TermWords, code, either, numbered, sentence
+from guardagent.policy.scope import EscalationStage
+from guardagent.policy.words.terms import SentenceScope, TermWords, code, duration, either, numbered, sentence
 
 # --- propositional rules
 
@@ -254,3 +256,13 @@ class RuleWords:
     def _partner(self, pattern: ast.Pattern, condition: ast.Term, scope: SentenceScope, name: str) -> str:
         tools, details, inner = self.terms.pattern(pattern, scope, name)
         return f"{tools}{self.terms.details(details, condition, inner)}"
+
+
+def approvers_in_words(stages: Sequence[EscalationStage]) -> str:
+    """A sentence on who may approve a violating call, one stage after the other."""
+    parts = []
+    for stage in stages:
+        group = "" if stage.roles is None else f" of the group {either([code(name) for name in stage.roles])}"
+        within = "" if stage.deadline is None else f" within {duration(Fraction(str(stage.deadline)))}"
+        parts.append(f"{stage.quorum or 'an'} approver{'s' if (stage.quorum or 1) > 1 else ''}{group}{within}")
+    return sentence(f"it waits for {', then for '.join(parts)}")

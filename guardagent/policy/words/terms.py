@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from guardagent.policy.language import ast
 from guardagent.policy.language.parser import number_text
 from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.values import shown
 
 # --- pieces of sentences
 
@@ -175,9 +176,18 @@ VALUES: dict[tuple[str, int], str] = {
     ("max", 1): "the greatest item of {0}",
     ("min", 2): "the least of ({0}, {1})",
     ("max", 2): "the greatest of ({0}, {1})",
+    ("[:]", 2): "the items of {0} from place {1}",
+    ("[:]", 3): "the items of {0} from place {1} up to before {2}",
+    ("[=]", 3): "the row of {0} whose {1} is {2}",
+    ("commands", 1): "the shell commands in {0}",
+    ("statements", 1): "the SQL statements in {0}",
+    ("statements", 2): "the SQL statements in ({0} in the dialect {1})",
     ("keys", 1): "the keys of {0}",
     ("values", 1): "the values of {0}",
     ("time", 1): "the instant {0}",
+    ("add_months", 2): "the date {1} months after {0}",
+    ("add_days", 2): "the date {1} days after {0}",
+    ("money", 1): "the amount of money {0}",
     ("hour", 1): "the hour of {0}",
     ("hour", 2): "the hour of ({0} in the zone {1})",
     ("minute", 1): "the minute of {0}",
@@ -199,7 +209,9 @@ def constant(node: ast.Constant | ast.ExactValue) -> str:
     value = node.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    return quoted(value) if isinstance(value, str) else number_text(value)
+    if isinstance(value, str | tuple | Mapping):
+        return quoted(value) if isinstance(value, str) else f"the table {shown(value)}"
+    return number_text(value)
 
 
 def is_instant(node: Any) -> bool:
@@ -254,7 +266,10 @@ def operands_of(node: ast.Apply) -> list[Any]:
 
 
 def template_of(node: ast.Apply) -> str | None:
-    return VALUES.get((node.function, len(operands_of(node))))
+    operands = operands_of(node)
+    if node.function == "date" and "YYYY" in str(getattr(operands[-1], "value", "")):
+        return "the date {0} in the format {1}"
+    return VALUES.get((node.function, len(operands)))
 
 
 def arguments_phrase(to: TermWords, nodes: Sequence[Any], scope: SentenceScope) -> str:
@@ -266,6 +281,13 @@ def arguments_phrase(to: TermWords, nodes: Sequence[Any], scope: SentenceScope) 
 def _sum(to: TermWords, node: ast.SumCalls, scope: SentenceScope) -> str:
     text, inner = to.earlier(node, scope, "calls")
     return f"the sum of {to.operand(node.term, inner.by_name)} over the {text}"
+
+
+def _fold(to: TermWords, node: ast.CallFold, scope: SentenceScope) -> str:
+    text, inner = to.earlier(node, scope, "calls" if node.which == "distinct" else "call")
+    if node.which == "distinct":
+        return f"the number of different values of {to.operand(node.term, inner.by_name)} over the {text}"
+    return f"the place of the last {text}{' that succeeded' if node.which == 'last ok' else ''}"
 
 
 def _count_items(to: TermWords, node: ast.OverItems, scope: SentenceScope) -> str:
@@ -299,6 +321,7 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.Fact: lambda _, node, __: f"the fact {code('.'.join(node.path))}",
     ast.CountCalls: lambda to, node, scope: f"the number of {to.earlier(node, scope, 'calls')[0]}",
     ast.SumCalls: _sum,
+    ast.CallFold: _fold,
     ast.OverItems: _count_items,
 }
 
@@ -347,6 +370,8 @@ def _implies(to: TermWords, node: ast.Implies, scope: SentenceScope) -> str:
 
 def _compare(to: TermWords, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:
     left, right = node.left, node.right
+    if (folds := ast.folds_of(node)) is not None:
+        return _since(to, node.operator, *folds, scope, negated=negated)
     if node.operator == "in":
         return _contained(to, node, scope, negated=negated)
     if negated:
@@ -355,6 +380,17 @@ def _compare(to: TermWords, node: ast.Compare, scope: SentenceScope, *, negated:
     phrase = to.seconds if _is_duration(left) or _is_duration(right) else to.value
     verbs = _SETS if _is_set(left) or _is_set(right) else _COMPARED
     return f"{phrase(left, scope)} {verbs.get(node.operator, _COMPARED[node.operator])} {phrase(right, scope)}"
+
+
+def _since(
+    to: TermWords, operator: str, left: ast.CallFold, right: ast.CallFold, scope: SentenceScope, *, negated: bool
+) -> str:
+    """The words for `since(p, !q)` and `previous(p)`."""
+    no, (text, _) = " not" if negated else "", to.earlier(left, scope)
+    if operator == "==":
+        return f"the call before it is{no} an {text} that succeeded"
+    other, _ = to.earlier(right, scope, "call")
+    return f"it is{no} true that an {text} succeeded, and no {other} came after it"
 
 
 def _contained(to: TermWords, node: ast.Compare, scope: SentenceScope, *, negated: bool) -> str:

@@ -162,8 +162,23 @@ def test_in_says_nothing_about_mappings_and_mixed_lists(output: object) -> None:
         assert "mentions(value, x)" in verdict.errors[0]
 
 
-@pytest.mark.parametrize("whole", ["args(p)", '["a", 1]', "[[1]]", "[i, [1]]", '[i, "a", 1]'])
+@pytest.mark.parametrize("whole", ["args(p)", '["a", 1]', '[{"a"}]', '[i, {"a"}]', '["a", [i]]', '[i, "a", 1]'])
 def test_in_that_can_never_be_known_is_an_error_at_load(whole: str) -> None:
     """A rule that would deny every call."""
     with pytest.raises(InputError, match=r"mentions\(value, x\)"):
         compile_rules([f"forall(p:pay(id=i), i in {whole})"])
+
+
+@pytest.mark.parametrize(
+    ("order", "problem"),
+    [
+        ({"m": 1}, "args(pay).order.n is missing"),
+        ({"n": None}, "args(pay).order.n is null"),
+        ('{"n": 1, "n": 2}', "args(pay).order.n is unreadable: a string is not JSON, or a key appears twice in it"),
+        ([], "args(pay).order.n is unknown: a list has no fields"),
+    ],
+)
+def test_an_unknown_field_says_why(order: object, problem: str) -> None:
+    """Missing, null and unreadable are three reasons."""
+    verdict = compile_rules(["forall(p:pay(), args(p).order.n <= 5)"]).session().check("pay", {"order": order})
+    assert problem in verdict.errors[0]

@@ -165,7 +165,10 @@ def test_fields() -> None:
         (1, [2, "1"], UNKNOWN),
         (1, [1, "1"], UNKNOWN),
         (1, [1, [2]], UNKNOWN),
-        ([1], [[1]], UNKNOWN),
+        ([1], [[2], [1]], True),
+        ([1], [[2], [1, None]], False),
+        ([1], [[2], [None]], UNKNOWN),
+        ("a", [["a"]], UNKNOWN),
         (1, [1, None], True),
         (1, [2, None], UNKNOWN),
         (1, [True], UNKNOWN),
@@ -181,7 +184,7 @@ def test_fields() -> None:
     ],
 )
 def test_what_is_in_what(item: Any, whole: Any, inside: Any) -> None:
-    """An item in a list of scalars of one kind, a string in a string; nothing in a mapping."""
+    """An item in a list of scalars of one kind or of lists, a string in a string; nothing in a mapping."""
     assert outcome(values.contains(item, whole)) == inside
 
 

@@ -93,6 +93,8 @@ def links(text: str) -> Any:
         ("www.a.com,www.b.com|c.org/x", ["http://www.a.com/", "http://www.b.com/", "http://c.org/x"]),
         ("https://a.b,c.io/d see e.com.", ["https://a.b/", "http://c.io/d", "http://e.com/"]),
         ("https://shop.com/?u=evil.com x=evil.com", ["https://shop.com/?u=evil.com", "http://evil.com/"]),
+        ("a" * 40 + "://x.com/", ["a" * 31 + "://x.com/"]),  # a scheme has at most 31 characters
+        ("1" * 40 + "://x.com/ www.y.io", ["http://www.y.io/"]),
         ("nothing", []),
     ],
 )
@@ -108,7 +110,8 @@ def test_too_many_links_are_unknown(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["http://", 'href="', "](", "//a.", "www.", "http://(", "&#64;", "aaaaaaaa", "(((((((", "http://a/../"]
+    "piece",
+    ["http://", 'href="', "](", "//a.", "www.", "http://(", "&#64;", "aaaaaaaa", "(((((((", "http://a/../", "aB3x/9Qk"],
 )
 def test_hostile_links_take_linear_time(piece: str) -> None:
     """Pieces of links without an end."""

@@ -172,7 +172,8 @@ def test_everything_ends_within_the_time_and_what_is_open_is_named(tmp_path: Pat
     started = time.thread_time()
     report = lint_report(path, seconds=0.3)
     assert time.thread_time() - started < 1.5
-    assert [line.partition(" (")[0] for line in report.undecided] == [
+    undecided = [line.partition(" (")[0] for line in report.undecided]
+    assert undecided[-3:] == [  # on a slow machine what is asked before them as well
         "whether tools can be called",
         "whether rules can be violated",
         "whether rules imply others",

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from guardagent import InputError
@@ -125,6 +125,18 @@ def test_the_trace_without_steps_can_be_judged() -> None:
     for formula in accepts_nothing:
         assert compile_formula(formula, THREE).accepting[0]
         assert not compile_formula(temporal.negation(formula), THREE).accepting[0]
+
+
+@given(formulas)
+@example(temporal.Within(2, temporal.TRUE))
+@example(temporal.Within(2, temporal.globally(temporal.atom("a"))))
+def test_an_obligation_over_no_events_is_violated(formula: temporal.Formula) -> None:
+    """No step is within a bound: `F[<=2] p` over the empty trace is like `F p`, and its negation the contrary."""
+    assert not compile_formula(temporal.Within(2, formula), THREE).accepting[0]
+    assert not compile_formula(temporal.finally_(formula), THREE).accepting[0]
+    negated = temporal.negation(temporal.Within(2, formula))
+    assert compile_formula(negated, THREE).accepting[0]
+    assert temporal.holds_on_empty_trace(formula) is not temporal.holds_on_empty_trace(temporal.negation(formula))
 
 
 def test_a_step_that_failed_satisfies_nothing_and_violates_all_the_same() -> None:

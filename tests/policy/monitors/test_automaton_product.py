@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guardagent.policy.monitors.automaton import Compiled, Product, ProductMonitor, Standing
+from benchmarks.monitors import ProductMonitor
+from guardagent.policy.monitors.automaton import Compiled, Product, Standing
 from guardagent.types import Event
 from tests.policy.rules import RULES, chosen_rules, events, rule, stepped
 

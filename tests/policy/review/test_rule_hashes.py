@@ -181,7 +181,16 @@ def test_every_mutant_has_another_hash(rule: dict[str, Any]) -> None:
 
 def test_each_key_of_a_policy_file_is_decided() -> None:
     """A new field must be hashed, or be listed here."""
-    unhashed = {"path", "files", "ignored", "inclusions", "places", "digest"}
+    unhashed = {
+        "path",
+        "files",
+        "ignored",
+        "views",
+        "inclusions",
+        "places",
+        "digest",
+        "effects",
+    }  # effects are tags, too
     hashed = {"toolboxes", "tags", "constants", "definitions", "counters", "labels", "rules"}
-    frame = {"tools", "unlisted", "failed_output", "shadow"}
+    frame = {"tools", "unlisted", "failed_output", "shadow", "dispatch"}
     assert {field.name for field in fields(PolicyFile)} == unhashed | hashed | frame

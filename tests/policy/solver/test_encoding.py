@@ -233,7 +233,7 @@ def test_random_answers_have_minimal_cores() -> None:
         question = encoding.question(made.permit, list(VARIABLES))
         assignment = values(rng)
         answer, fast = question.solve(assignment), question.evaluate(list(assignment.values()))
-        assert fast is None or answer.status in ("unknown", "sat" if fast else "unsat")
+        assert fast is None or answer.status in (("unknown", "sat") if fast else ("unknown", "unsat", "undefined"))
         if answer.status == "unsat":
             again = question.solve({name: assignment[name] for name in assignment if f"variable:{name}" in answer.core})
             assert again.status == "unsat"

@@ -1,4 +1,4 @@
-"""Compiled constraints have exactly Z3's results."""
+"""Compiled constraints have exactly Z3's results, where every operation is in its domain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def by_z3(made: Policy, assignment: dict[str, Any]) -> bool | None:
 
 @pytest.mark.parametrize("policies", slow_after(1, [50, 400]))
 def test_random_policies(policies: int) -> None:
-    """On random policies with every operator the results are Z3's, and nearly always decided."""
+    """On random policies with every operator the results are Z3's where they are defined, and nearly always decided.
+
+    Nothing is permitted that Z3 refuses. What Z3 permits is refused only as undefined.
+    """
     outcomes: Counter[tuple[bool | None, bool | None]] = Counter()
     used: set[str] = set()
     for seed in range(policies):
@@ -38,8 +41,11 @@ def test_random_policies(policies: int) -> None:
         for _ in range(6):
             assignment = values(rng)
             fast, slow = question.evaluate(list(assignment.values())), by_z3(made, assignment)
-            outcomes[fast, slow] += 1
             used |= made.operators if fast is not None else set()
+            if fast is False and slow and question.places:
+                assert question.solve(assignment).status in ("undefined", "unknown"), (seed, assignment)
+                continue
+            outcomes[fast, slow] += 1
             assert fast == slow or None in (fast, slow), (seed, assignment)
     assert used >= {name for forms in TABLE.values() for name, _ in forms} | {"let", "str.in_re"}
     answered = outcomes[True, True] + outcomes[False, False]
@@ -62,7 +68,7 @@ def question_of(permit: str, text: str = "", **sorts: str) -> Question:
         ("(= (/ x 2) 3.5)", 7, True),
         ("(= (to_int (/ x 2)) (- 4))", -7, True),
         ("(< x 9223372036854775808)", 2**63, False),
-        ("(= (/ 1 x) 0.0)", 0, None),
+        ("(= (/ 1 x) 0.0)", 0, False),
         ("(or (= x 0) (= (/ 1 x) 0.5))", 0, True),
         ("(and (> x 5) (= (div 1 x) 7))", 0, False),
         ("(exists ((y Int)) (> x y))", 1, None),
@@ -74,7 +80,7 @@ def question_of(permit: str, text: str = "", **sorts: str) -> Question:
     ],
 )
 def test_numbers(permit: str, value: object, expected: bool | None) -> None:
-    """Division follows SMT-LIB; a division by zero, or a value that is not an Int, is left to the solver."""
+    """Division follows SMT-LIB and by zero permits nothing; a value that is not an Int is left to the solver."""
     assert question_of(permit, x="Int").evaluate([value]) is expected
 
 
@@ -87,7 +93,7 @@ def test_numbers(permit: str, value: object, expected: bool | None) -> None:
         ('(= s "x) (assert true")', "x) (assert true", True),
         ('(= s "")', "\ud800", None),
         ('(= s "")', "\U00030000", None),
-        ("(= (str.to_int s) (- 1))", "٣", True),
+        ("(= (str.to_int s) (- 1))", "٣", False),
         ("(str.in_re s (re.+ (re.range |a| |z|)))".replace("|", '"'), "abc\n", False),
         ('(str.in_re s (re.inter re.all (re.comp (str.to_re "no"))))', "yes", True),
         ('(str.in_re s (re.* (re.comp (str.to_re "no"))))', "yes", None),
@@ -112,7 +118,7 @@ def test_texts(permit: str, value: str, expected: bool | None) -> None:
         ("(declare-const other Int)(assert (>= other x))(assert (<= other 9))", "(> x 3)", None),
         ("(declare-const other Int)(assert (>= other x))(assert (<= other 9))", "(> x 30)", False),
         ("(declare-const p Bool)(declare-const other Int)(assert (=> p (> other x)))", "(> x 3)", True),
-        ("(declare-fun f (Int) Bool)(assert (f x))", "true", None),
+        ("(declare-fun f (Int) Bool)(assert (f x))", "true", False),
         ("(declare-const a Int)(declare-const b Int)(assert (= a (+ b 1)))(assert (= b (+ a 1)))", "true", None),
         ("(declare-datatypes ((C 0)) (((r) (g))))(declare-const c C)(assert (distinct c r))", "((_ is r) c)", False),
         ("(define-fun-rec f ((n Int)) Int (ite (< n 1) 0 (f (- n 1))))", "(= (f x) 0)", None),

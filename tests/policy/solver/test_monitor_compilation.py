@@ -88,7 +88,7 @@ def test_an_unknown_optional_value_must_not_affect_the_decision() -> None:
     assert ask(policies, insurance=False).rules == ("cancelling",)
     verdict = ask(policies, insurance=True)
     assert verdict.rules == ()
-    problem = "cancelling: reason: args.reason is missing or null; and it affects the decision: "
+    problem = "cancelling: reason: args.reason is missing; and it affects the decision: "
     assert verdict.errors == (f'{problem}the call is denied if reason is "other"',)
 
 
@@ -200,6 +200,18 @@ def test_a_call_in_flight_is_checked_with_both_outcomes() -> None:
     assert session.check("cancel", reserve=False).label == 1
     session.record("no", failed=True)
     assert session.check("cancel", reserve=False).label == 0
+
+
+def test_a_division_by_zero_is_unknown() -> None:
+    """SMT-LIB lets the solver choose the quotient; here it denies, and the error names the place."""
+    declared = "(declare-const total Int)(declare-const people Int)\n(declare-const ok Bool)\n"
+    text = f"{declared}(assert (= ok (<= (/ total people) 100.0)))"
+    policies = loaded(text, "total: {from: args.total}\npeople: {from: args.people}", "ok")
+    by_zero = ask(policies, {"total": 1_000_000, "people": 0})
+    assert (by_zero.label, by_zero.rules) == (1, ())
+    assert "line 3 of 'smt': (/ (to_real total) (to_real people)) has no value for this call" in by_zero.errors[0]
+    assert ask(policies, {"total": 101, "people": 1}).rules == ("cancelling",)
+    assert ask(policies, {"total": 100, "people": 1}).label == 0
 
 
 def test_a_rule_in_its_own_file_and_a_tool_without_variables(write: Write) -> None:

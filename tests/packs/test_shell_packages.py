@@ -1,0 +1,74 @@
+"""The pack shell: packages and images from outside, and those of a list."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("tree_sitter")
+
+from guardagent import Decision, load_policies
+from guardagent.packs.shell.packages import allowed, packages_in
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("pip install reqeusts 'flask>=2' httpx==1.0", ["pip:reqeusts", "pip:flask", "pip:httpx@1.0"]),
+        ("python3 -m pip --proxy x install a", ["pip:a"]),
+        ("pip install -r requirements.txt -c limits.txt -e . ./wheel dist/a.whl", []),
+        ("pip install --index-url=https://x.example a", ["pip:?", "pip:a"]),
+        ("pip install --extra-index-url https://x.example a", ["pip:https://x.example", "pip:a"]),
+        ("pip install git+https://x.example/a.git", ["pip:git+https://x.example/a.git"]),
+        ("pip install $NAME", ["pip:?"]),
+        ("pip install -e git+ssh://x.io/a -r https://x.io/r", ["pip:git+ssh://x.io/a", "pip:https://x.io/r"]),
+        ("npm install -g evil; gem install -r evil; poetry add -e evil", ["npm:evil", "gem:evil", "pip:evil"]),
+        ("uv add a && bash -c 'uv pip install b'", ["pip:a", "pip:b"]),
+        ("uvx --from ruff@1 check .", ["pip:ruff@1"]),
+        ("uv run --with evil job.py", ["pip:evil"]),
+        ("uv run job.py; uv sync; npm ci; npm install; yarn; go mod download", []),
+        ("npm i @acme/ui@1.2 left-pad --save", ["npm:@acme/ui@1.2", "npm:left-pad"]),
+        ("npx -y cowsay hi", ["npm:cowsay"]),
+        ("npx --cache tsc evil", ["npm:?"]),
+        ("npm create vite app", ["npm:vite", "npm:app"]),
+        ("go install x.io/y@latest; go run x.io/z@v1; go run .", ["go:x.io/y@latest", "go:x.io/z@v1"]),
+        ("docker run --rm -v /a:/b -p 1:1 --name n app:dev sh", ["image:app:dev"]),
+        ("docker run --odd python evil", ["image:?"]),
+        ("sudo docker pull evil", ["image:evil"]),
+        ("cat requirements.txt | grep pip", []),
+    ],
+)
+def test_names_are_read_from_commands(command: str, names: list[str]) -> None:
+    """A name that is not certain is on no list."""
+    assert packages_in(command) == names
+
+
+@pytest.mark.parametrize(
+    ("package", "listed", "expected"),
+    [
+        ("pip:Flask_Login@1", ["flask-login"], True),
+        ("pip:a[b]@1", ["a"], True),
+        ("pip:a@1", ["a@1"], True),
+        ("pip:a@2", ["a@1"], False),
+        ("npm:@acme/ui@1", ["npm:@acme/*"], True),
+        ("npm:@evil/ui", ["npm:@acme/*"], False),
+        ("pip:a", ["npm:a"], False),
+        ("image:python:3.12", ["image:python:3.12"], True),
+        ("image:python:3.13", ["image:python:3.12"], False),
+        ("pip:?", ["*"], False),
+        ("pip:reqeusts", ["requests"], False),
+    ],
+)
+def test_a_list_allows_names_versions_and_beginnings(package: str, listed: list[str], expected: bool) -> None:
+    assert allowed(package, listed) is expected
+
+
+def test_what_the_list_lacks_needs_approval_and_nothing_does_without_a_list() -> None:
+    def decisions(**more: object) -> list[Decision]:
+        data = {"version": 1, "include": [{"pack": "guardagent:shell", **more}]}
+        session = load_policies(data=data).session()
+        commands = ("pip install requests", "pip install reqeusts", "npx tsc", "pip install -r requirements.txt")
+        return [session.check("bash", {"command": command}, reserve=False).decision for command in commands]
+
+    assert decisions() == [Decision.ALLOW] * 4
+    listed = decisions(constants={"packages": ["requests", "npm:eslint"]})
+    assert listed == [Decision.ALLOW, Decision.ESCALATE, Decision.ESCALATE, Decision.ALLOW]
