@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from guardagent.errors import InputError
+from guardagent.types import ATOMS, MAPPINGS
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+_LISTS = frozenset({list, tuple})
+_MAX_KNOWN, _MAX_NAMES = 4096, 500  # the names of so many objects are kept, if they have together so many characters
+_KNOWN: set[tuple[str, ...]] = set()  # names of objects, all plain: reading them again takes time
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -43,13 +47,47 @@ def call_problem(tool: Any, args: Any, facts: Any) -> str | None:
     return f"the arguments of {tool!r} have {ambiguous}; expected only one of them" if ambiguous is not None else None
 
 
+def frozen_arguments(args: Any) -> Mapping[str, Any] | None:
+    """Returns a frozen copy of JSON arguments with plain names, in one pass; None leaves others to `call_problem`."""
+    try:
+        return _frozen(args) if type(args) in MAPPINGS else None
+    except (TypeError, RecursionError):
+        return None
+
+
+def _frozen(value: Any) -> Any:
+    """Freezes an object or list. Raises a TypeError if it is neither, or has names that are not plain."""
+    if type(value) in MAPPINGS:
+        copy = dict(value)
+        if tuple(copy) not in _KNOWN:
+            _require_plain(copy)
+        for name, item in copy.items():
+            if type(name) is not str:
+                raise TypeError
+            if type(item) not in ATOMS:
+                copy[name] = _frozen(item)
+        return MappingProxyType(copy)
+    if type(value) not in _LISTS:
+        raise TypeError
+    return tuple([item if type(item) in ATOMS else _frozen(item) for item in value])
+
+
+def _require_plain(names: Mapping[Any, Any]) -> None:
+    """Raises a TypeError unless the names of an object are plain ASCII and differ not only in case."""
+    text = "".join(names)
+    if not (text.isascii() and f"_{text}".isidentifier() and len(set(map(str.lower, names))) == len(names)):
+        raise TypeError
+    if len(text) <= _MAX_NAMES and len(_KNOWN) < _MAX_KNOWN:
+        _KNOWN.add(tuple(names))
+
+
 def ambiguous_names(value: Any, place: str = "") -> str | None:
     """Returns the first two names of one object that some reader treats as equal, with their path; or None.
 
     JSON readers differ: many match names case-insensitively, and then use the last one, or the first.
     """
     if type(value) is dict or isinstance(value, Mapping):
-        if len(value) > 1 and not _are_distinct(value):
+        if len({normalized_name(name) for name in value}) < len(value):
             return _ambiguous_pair(value, place)
         items: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, list | tuple):
@@ -57,7 +95,7 @@ def ambiguous_names(value: Any, place: str = "") -> str | None:
     else:
         return None
     for name, item in items:
-        if type(item) not in _SCALARS and (doubled := ambiguous_names(item, _child_path(place, name))) is not None:
+        if type(item) not in ATOMS and (doubled := ambiguous_names(item, _child_path(place, name))) is not None:
             return doubled
     return None
 
@@ -68,16 +106,6 @@ def normalized_name(name: Any) -> str:
     if text.isascii():
         return text.strip().lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).strip()
-
-
-def _are_distinct(names: Mapping[Any, Any]) -> bool:
-    try:
-        text = "".join(names)
-    except TypeError:  # a name is not a string
-        text = ""
-    if text.isidentifier() and text.islower() and text.isascii():  # most are; folding takes time
-        return True
-    return len({normalized_name(name) for name in names}) == len(names)
 
 
 def _ambiguous_pair(names: Iterable[Any], place: str) -> str:

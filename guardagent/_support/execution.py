@@ -8,6 +8,7 @@ be kept. Background jobs run one at a time, in a thread that ends when the bound
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import threading
 import time
@@ -221,3 +222,18 @@ class WorkerThread:
                     return
                 work = self._queue.popleft()
             work()
+
+
+# --- memory
+
+
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Disables garbage collection, which takes long while many objects come to stay, as those of a graph or policy."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -14,6 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,6 +261,7 @@ def shipped_pack(name: str) -> Path:
     return _PACKAGE / "packs" / name
 
 
+@cache
 def is_in_pack(path: Path) -> bool:
     """Whether a file is one of a shipped pack."""
     return _PACKAGE / "packs" in path.parents

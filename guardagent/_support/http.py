@@ -11,9 +11,11 @@ import logging
 import math
 import socket
 import ssl
+import types
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -23,6 +25,7 @@ from guardagent.types.values import SessionPrincipal
 
 JSON, STREAM = b"application/json", b"text/event-stream"
 Head = list[tuple[bytes, bytes]]
+T = TypeVar("T")
 
 
 class RefusedError(Exception):
@@ -64,13 +67,13 @@ class HttpRequest:
 def request_of(scope: Mapping[str, Any]) -> HttpRequest:
     """Reads the scope of an ASGI application."""
     pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-    authorization = tuple(value for name, value in pairs if name == "authorization")
+    headers, repeated = dict(pairs), frozenset[str]()
+    if len(headers) < len(pairs):
+        repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    authorization = tuple([value for name, value in pairs if name == "authorization"])
     client = scope.get("client")
     peer = client[0] if client else None
-    repeated = frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-    return HttpRequest(
-        scope["method"], scope["path"], scope["query_string"], dict(pairs), repeated, authorization, peer
-    )
+    return HttpRequest(scope["method"], scope["path"], scope["query_string"], headers, repeated, authorization, peer)
 
 
 async def body_of(receive: Any, limit: int, seconds: float) -> bytes:
@@ -80,10 +83,40 @@ async def body_of(receive: Any, limit: int, seconds: float) -> bytes:
         RefusedError: it is too long or too slow, or has no end.
     """
     try:
-        async with asyncio.timeout(seconds):
-            return await _read_body(receive, limit)
+        body: bytes = await within(seconds, _read_body(receive, limit))
     except TimeoutError:
         raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds") from None
+    return body
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Awaits a result; a timer runs only if it is not there at once.
+
+    Raises:
+        TimeoutError: it is not there in time.
+    """
+    try:
+        first = work.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    async with asyncio.timeout(seconds):
+        return await _rest_of(work, first)
+
+
+@types.coroutine
+def _rest_of(work: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any, Any, T]:
+    """Goes on with a coroutine that waits for something."""
+    while True:
+        try:
+            sent = yield waits_for
+        except BaseException as error:  # noqa: BLE001 - the coroutine gets it
+            resume = partial(work.throw, error)
+        else:
+            resume = partial(work.send, sent)
+        try:
+            waits_for = resume()
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
 
 async def _read_body(receive: Any, limit: int) -> bytes:
@@ -130,8 +163,7 @@ def timed(send: Any, seconds: float) -> Any:
     """Returns a `send` that gives up a client who does not read."""
 
     async def send_in_time(message: Any) -> None:
-        async with asyncio.timeout(seconds):
-            await send(message)
+        await within(seconds, send(message))
 
     return send_in_time
 
@@ -264,6 +296,8 @@ class RequestLimits:
 
 
 Limits = TypeVar("Limits", bound=RequestLimits)
+_BACKLOG = 2048  # connections that wait to be accepted
+_PAUSE_SECONDS, _LONGEST_PAUSE = 0.0002, 0.002  # between two of them, for each that is open; and at most
 _LAST_SECONDS = 2  # for requests that are running when the server is stopped
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _log = logging.getLogger("guardagent")
@@ -331,10 +365,20 @@ def require_free(host: str, port: int) -> None:
     """Checks that a server can listen at an address, before it does anything that users see.
 
     Raises:
+        InputError: as `listening_socket`.
+    """
+    listening_socket(host, port).close()
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens at an address.
+
+    Raises:
         InputError: the host is unknown, or another program uses the port.
     """
     try:
-        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, UnicodeError) as error:
         raise _unusable(host, port, getattr(error, "strerror", None) or str(error)) from None
 
@@ -344,8 +388,8 @@ def _unusable(host: str, port: int, why: str) -> InputError:
     return InputError(f"'--listen {place}' cannot be used: {why}; expected an address that is free")
 
 
-async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
-    """Serves until it is stopped.
+async def serve(application: Any, endpoint: HttpEndpoint[Limits], listening: socket.socket | None = None) -> None:
+    """Serves until it is stopped; `listening` is a socket at the address that other processes share.
 
     Raises:
         InputError: the address is not available.
@@ -361,7 +405,14 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
     class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
-            _log.warning("serving at %s", endpoint.url)
+            if listening is None:
+                _log.warning("serving at %s", endpoint.url)
+
+        async def main_loop(self) -> None:
+            accepting = None if listening is None else asyncio.ensure_future(_accept(listening, self))
+            await super().main_loop()
+            if accepting is not None:
+                accepting.cancel()
 
     certificate, key = endpoint.certificate or (None, None)
     config = uvicorn.Config(
@@ -380,9 +431,29 @@ async def serve(application: Any, endpoint: HttpEndpoint[Limits]) -> None:
         ssl_keyfile=key,
     )
     try:
-        await AnnouncingServer(config).serve()
+        await AnnouncingServer(config).serve(None if listening is None else [])
     except SystemExit:
         raise _unusable(endpoint.host, endpoint.port, "see the error above") from None
+
+
+async def _accept(listening: socket.socket, server: Any) -> None:
+    """Accepts connections at a socket that processes share. One with more connections leaves new ones to the others."""
+    loop, config, state = asyncio.get_running_loop(), server.config, server.server_state
+    protocol = partial(config.http_protocol_class, config=config, server_state=state, app_state={})
+    beginning = set[asyncio.Future[Any]]()
+    listening.setblocking(False)  # noqa: FBT003 - its only argument
+    while True:
+        try:
+            connection, _ = await loop.sock_accept(listening)
+        except OSError as error:  # such as too many open files
+            _log.error("no connection is accepted at present: %s", error)
+            await asyncio.sleep(1.0)
+            continue
+        begun = asyncio.ensure_future(loop.connect_accepted_socket(protocol, connection, ssl=config.ssl))
+        beginning.add(begun)
+        begun.add_done_callback(beginning.discard)
+        begun.add_done_callback(lambda done: done.cancelled() or done.exception())  # TLS may fail
+        await asyncio.sleep(min(_PAUSE_SECONDS * len(state.connections), _LONGEST_PAUSE))
 
 
 def _protocol(seconds: float) -> Any:

@@ -1,8 +1,9 @@
 """JSON values: their conversion to dataclasses and back, strict parsing, and JSON Schema in linear time.
 
 - The annotations of a dataclass are its schema, so it is written once. They may use `str`, `int`, `float`, `bool`,
-  `Any`, `Literal` of strings, `tuple[X, ...]`, `Mapping[str, X]`, `X | None` and dataclasses. A field with a default
-  may be missing. No other key is accepted.
+  `Any`, `Literal` of strings, `tuple[X, ...]`, `frozenset[X]`, `Mapping[str, X]`, `X | None`, `X | str` and
+  dataclasses. A field with a default may be missing. No other key is accepted. An underscore at the end of a field's
+  name is not part of its key.
 - Parsed JSON is what every reader understands alike: no duplicate keys, no NaN or infinity, no overflowing number.
   Rejected input raises a ValueError, or a `json.JSONDecodeError` for a syntax error at a position.
 - Patterns in schemas match in linear time, since schemas come from servers and strings from models.
@@ -17,14 +18,16 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import lru_cache
-from types import UnionType
+from fractions import Fraction
+from functools import lru_cache, partial
+from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from guardagent._support import syntax
-from guardagent.errors import InputError, name_hint
+from guardagent.errors import ContentError, InputError, name_hint
 
 T = TypeVar("T")
+Readers = Mapping[Any, Callable[[str], Any]]
 _SCALAR_TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
     bool: ((bool,), "true or false"),
@@ -33,18 +36,21 @@ _SCALAR_TYPES: Mapping[Any, tuple[tuple[type, ...], str]] = {
 }
 
 
-def record_of(kind: type[T], value: Any, place: str = "") -> T:
+def record_of(kind: type[T], value: Any, place: str = "", readers: Readers | None = None) -> T:
     """Converts a JSON value to a dataclass.
 
     Args:
         kind: the dataclass.
-        value: the result of a JSON parser.
+        value: the result of a JSON parser, or of one of YAML.
         place: the path of keys of the value, for errors.
+        readers: read a string as one of these types.
 
     Raises:
-        ValueError: the value is not of this form; the message has the path of keys.
+        ValueError: the value is not of this form, or a dataclass or a reader does not accept it; the message has the
+            path of keys.
+        ContentError: a reader reads another file, which is invalid.
     """
-    return cast("T", _value(kind, value, place))
+    return cast("T", _value(kind, value, place, readers or {}))
 
 
 def plain(value: Any) -> Any:
@@ -56,41 +62,59 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _value(kind: Any, value: Any, place: str) -> Any:
+def _value(kind: Any, value: Any, place: str, readers: Readers) -> Any:
     parts = get_args(kind)
     if is_dataclass(kind):
-        return _record(kind, _expect(dict, value, place, "a mapping"), place)
+        return _record(kind, _expect(dict, value, place, "a mapping"), place, readers)
+    if kind in readers:
+        return _accepted(partial(readers[kind], _scalar(str, value, place)), place)
     match get_origin(kind):
-        case origin if origin is tuple:
+        case origin if origin in (tuple, frozenset):
             items = _expect(list, value, place, "a list")
-            return tuple(_value(parts[0], item, f"{place}[{at}]") for at, item in enumerate(items))
+            return origin(_value(parts[0], item, f"{place}[{at}]", readers) for at, item in enumerate(items))
         case origin if origin is Mapping:
             return {
-                _text(key, place): _value(parts[1], entry, f"{place}.{key}") for key, entry in _mapping(value, place)
+                _scalar(str, key, place): _value(parts[1], entry, _below(place, key), readers)
+                for key, entry in _expect(dict, value, place, "a mapping").items()
             }
         case origin if origin is UnionType:
-            return None if value is None else _value(parts[0], value, place)
+            if value is None and NoneType in parts:
+                return None
+            return _value(str if isinstance(value, str) and str in parts else parts[0], value, place, readers)
         case origin if origin is Literal:
             if value not in parts:
                 _fail(place, f"is {_shown(value)}; expected one of {', '.join(map(repr, parts))}")
     return _text(value, place) if kind is Any or kind not in _SCALAR_TYPES else _scalar(kind, value, place)
 
 
-def _record(kind: Any, values: Mapping[str, Any], place: str) -> Any:
+def _record(kind: Any, values: Mapping[str, Any], place: str, readers: Readers) -> Any:
     known = _schema(kind)
-    for name in values:
+    for name in map(str, values):
         if name not in known:
             _fail(place, f"unknown key {name[:60]!r}{name_hint(name[:60], known)}")
     for name, (known_field, _) in known.items():
         if name not in values and known_field.default is MISSING and known_field.default_factory is MISSING:
             _fail(place, f"the key {name!r} is missing; expected {', '.join(known)}")
-    return kind(**{name: _value(known[name][1], value, _below(place, name)) for name, value in values.items()})
+    parts = {
+        known[name][0].name: _value(known[name][1], value, _below(place, name), readers)
+        for name, value in values.items()
+    }
+    return _accepted(partial(kind, **parts), place)
+
+
+def _accepted(make: Callable[[], Any], place: str) -> Any:
+    try:
+        return make()
+    except ContentError:
+        raise
+    except InputError as error:
+        _fail(place, str(error))
 
 
 @lru_cache
 def _schema(kind: Any) -> Mapping[str, tuple[Field[Any], Any]]:
     hints = get_type_hints(kind)
-    return {field.name: (field, hints[field.name]) for field in fields(kind)}
+    return {field.name.rstrip("_"): (field, hints[field.name]) for field in fields(kind)}
 
 
 def _scalar(kind: Any, value: Any, place: str) -> Any:
@@ -111,10 +135,6 @@ def _text(value: Any, place: str) -> Any:
     return value
 
 
-def _mapping(value: Any, place: str) -> Any:
-    return _expect(dict, value, place, "a mapping").items()
-
-
 def _expect(kind: type, value: Any, place: str, expected: str) -> Any:
     if not isinstance(value, kind):
         _fail(place, f"is {_shown(value)}; expected {expected}")
@@ -124,7 +144,7 @@ def _expect(kind: type, value: Any, place: str, expected: str) -> Any:
 def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
-    text = json.dumps(value)
+    text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -194,7 +214,10 @@ _scan = decoder().scan_once  # type: ignore[attr-defined]
 
 
 def linear_time_validator(kind: Any) -> Any:
-    """Returns a jsonschema validator class with RE2 patterns. A pattern that RE2 rejects matches everything."""
+    """Returns a jsonschema validator class with RE2 patterns and exact decimals.
+
+    A pattern that RE2 rejects matches everything.
+    """
     import jsonschema
 
     extend: Any = jsonschema.validators.extend
@@ -205,6 +228,7 @@ def linear_time_validator(kind: Any) -> Any:
             "patternProperties": _pattern_properties,
             "additionalProperties": _additional_properties,
             "type": _nullable_type(kind.VALIDATORS["type"]),
+            "multipleOf": _multiple_of,
         },
     )
 
@@ -271,6 +295,20 @@ def _additional_properties(validator: Any, others: Any, value: Any, schema: Mapp
             yield from validator.descend(item, others, path=name)
 
 
+def _multiple_of(validator: Any, divisor: Any, value: Any, _: Any) -> Iterator[Any]:
+    """`multipleOf` of the decimals that numbers print as: 19.99 is a multiple of 0.01."""
+    import jsonschema
+
+    if validator.is_type(value, "number") and not (
+        math.isfinite(value) and (_exact(value) / _exact(divisor)).denominator == 1
+    ):
+        yield jsonschema.ValidationError(f"{value!r} is not a multiple of {divisor!r}")
+
+
+def _exact(number: Any) -> Fraction:
+    return Fraction(number if type(number) is int else str(number))
+
+
 def _nullable_type(validate: Any) -> Any:
     """Returns `type` with the `nullable` of OpenAPI, which many servers use."""
 
@@ -324,9 +362,7 @@ def _any_test(options: list[Any]) -> Test | None:
 
 
 def _object_test(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Test | None:
-    tests = {
-        name: test for name, property_schema in properties.items() if (test := plain_test(property_schema)) is not None
-    }
+    tests = {name: test for name, schema in properties.items() if (test := plain_test(schema)) is not None}
     required = others.get("required", [])
     known = others.keys() <= {"required", "additionalProperties", "$schema"} and isinstance(required, list)
     if (
@@ -337,7 +373,7 @@ def _object_test(properties: Mapping[str, Any], others: Mapping[str, Any]) -> Te
     ):
         return None
     # A default that is left out is written out by the whole validation.
-    needed = {*required, *(name for name, property_schema in properties.items() if "default" in property_schema)}
+    needed = {*required, *(name for name, schema in properties.items() if "default" in schema)}
 
     def fits(value: Any) -> bool:
         if type(value) is not dict or not needed <= value.keys():

@@ -21,6 +21,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 from guardagent._support.files import folder_lock, sync_folder
 from guardagent.errors import GuardError, InputError
 
+_BRIEF_SECONDS = 0.0005  # enough for another thread to go on and to release a lock, as only one of them runs
 _LOCK_SECONDS = 5.0  # how long a process waits for another one
 _inherited: list[sqlite3.Connection] = []
 """Connections that a fork has inherited; SQLite forbids their use and closing."""
@@ -74,6 +75,8 @@ class SqliteFile:
     """
 
     _is_full: bool  # the synchronous mode of the connection
+    _opened = 0  # the number of connections until now
+    _patience: float  # for which the connection waits for the locks of others
 
     def __init__(self, path: Path, kind: StoreFormat) -> None:
         self.path, self._kind = path.absolute(), kind  # so that the process may change its folder
@@ -88,32 +91,57 @@ class SqliteFile:
         self._file = file_identity(path)
 
     @contextlib.contextmanager
-    def transaction(self, *_: str, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Opens a transaction that locks the file. One that is not durable survives its process, not a power loss."""
-        with self.connected() as db:
+    def transaction(self, *_: str, durable: bool = True, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Opens a transaction that locks the file. One that is not durable survives its process, not a power loss.
+
+        Raises:
+            StoreBusyError: others use the file for so long.
+        """
+        with self.connected(seconds=seconds) as db:
             if durable != self._is_full:
                 db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
                 self._is_full = durable
-            with write_transaction(db):
+            with write_transaction(db, may_be_busy=seconds is not None):
                 yield db
 
     @contextlib.contextmanager
-    def connected(self) -> Iterator[sqlite3.Connection]:
-        """Gives the connection to one thread at a time; reconnects after an error."""
+    def connected(self, *, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Gives the connection to one thread at a time; reconnects after an error. Raises as `transaction`."""
         if self._process != os.getpid():
             _inherited.extend([self._db] if self._db is not None else [])
             self._reset()
         name, error_type = self._kind.name, self._kind.error
-        with self._lock:
+        with held_lock(self._lock, seconds=seconds):
             try:
                 if file_identity(self.path) != self._file:  # SQLite would continue to use the removed file
                     raise error_type(
                         f"{self.path}: is another file than the one that was opened; the {name} was moved or replaced"
                     )
-                yield self._connection()
+                db, patience = self._connection(), _LOCK_SECONDS if seconds is None else seconds
+                if patience != self._patience:
+                    wait_for_locks(db, patience)
+                    self._patience = patience
+                yield db
             except (sqlite3.Error, OSError) as error:
                 self._close()
                 raise error_type(f"{self.path}: the {name} cannot be used: {_reason(error)}") from None
+
+    def version(self) -> object:
+        """Returns a value that changes with the content of the file; None if that takes over half a millisecond."""
+        if not self._lock.acquire(timeout=_BRIEF_SECONDS):
+            return None
+        try:
+            if self._db is None or self._process != os.getpid() or file_identity(self.path) != self._file:
+                return None
+            return self.version_in(self._db)
+        except (sqlite3.Error, OSError):
+            return None
+        finally:
+            self._lock.release()
+
+    def version_in(self, db: sqlite3.Connection) -> object:
+        """Returns the version of the content that the next statements see, or a later one."""
+        return self._opened, db.total_changes, db.execute("PRAGMA data_version").fetchone()[0]
 
     def try_lock(self, *_: object) -> bool:
         """Returns True: a transaction locks the whole file."""
@@ -154,7 +182,8 @@ class SqliteFile:
                 self._require_format(db)
                 db.execute("PRAGMA synchronous = FULL")
                 undo.pop_all()
-            self._db, self._is_full = db, True
+            self._db, self._is_full, self._opened = db, True, self._opened + 1
+            self._patience = _LOCK_SECONDS
         return self._db
 
     def _create(self) -> None:
@@ -211,10 +240,38 @@ def connect_file(path: Path, seconds: float) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=seconds, isolation_level=None, check_same_thread=False)
 
 
+class StoreBusyError(GuardError):
+    """Others use a store, and the caller does not wait for them; nothing was done."""
+
+
 @contextlib.contextmanager
-def write_transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Opens a transaction with the write lock of an SQLite file; an exception undoes it."""
-    db.execute("BEGIN IMMEDIATE")
+def held_lock(lock: threading.Lock, *, seconds: float | None) -> Iterator[None]:
+    """Holds a lock meanwhile.
+
+    Raises:
+        StoreBusyError: another thread holds it for so long.
+    """
+    if not lock.acquire(timeout=-1 if seconds is None else seconds):
+        raise StoreBusyError("another thread uses the store")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def write_transaction(db: sqlite3.Connection, *, may_be_busy: bool = False) -> Iterator[None]:
+    """Opens a transaction with the write lock of an SQLite file; an exception undoes it.
+
+    Raises:
+        StoreBusyError: with `may_be_busy`, in place of SQLite's error: another connection keeps the lock.
+    """
+    try:
+        db.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if not may_be_busy or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise StoreBusyError("another process writes to the store") from None
     try:
         yield
         db.execute("COMMIT")
@@ -222,6 +279,11 @@ def write_transaction(db: sqlite3.Connection) -> Iterator[None]:
         if db.in_transaction:  # an error such as a full disk has already ended it
             db.execute("ROLLBACK")
         raise
+
+
+def wait_for_locks(db: sqlite3.Connection, seconds: float) -> None:
+    """Sets how long a connection waits for the locks of others."""
+    db.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def file_identity(path: Path) -> tuple[int, int]:

@@ -9,7 +9,7 @@ The guard decides; the adapter translates the decision for its host. The rest of
 """
 
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, terminal_approver
-from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.calls import HostCall, Outcome, make_ids_unique
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import Ledger, MemoryLedger, SqliteLedger
 from guardagent.enforcement.names import Coverage, ToolSpec
@@ -29,6 +29,7 @@ __all__ = [
     "ToolGuard",
     "ToolSpec",
     "arun",
+    "make_ids_unique",
     "run",
     "terminal_approver",
 ]

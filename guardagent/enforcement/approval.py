@@ -23,6 +23,8 @@ _NONE = "the answer is not an approval"
 _COLUMNS = 60
 _MAX_MARKS = 2  # per character; Thai and Vietnamese need two
 _CONTINUATION = "    ... "
+_VIEW_LINES = 40  # of a view; the arguments stay in sight
+VIEW_TITLES = {"policy": "The policy shows it as:", "host": "The agent's host shows it, unchecked, as:"}
 
 BY_HOST = "unknown: the host let it run"
 """The approver of a call where only the host's program is known to have answered."""
@@ -65,6 +67,7 @@ class ApprovalRequest:
         digest: identifies this request by the call's digest, the ledger's name and the facts. An answer repeats it as
             `of`.
         facts: the host's facts about the call; an approval counts only while they stay as they are.
+        views: the call as the `policy` and the `host` show it, as text; never in place of the arguments.
     """
 
     tool: str
@@ -75,18 +78,23 @@ class ApprovalRequest:
     agent: str | None = None
     digest: str = ""
     facts: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    views: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
     def text(self) -> str:
         """Returns the request as text, escaped so that an argument cannot imitate or hide a line.
 
         Lines have at most 60 columns, so that narrow displays do not wrap them; a continuation begins with a mark.
         """
-        who = f" (agent {_named(self.agent)})" if self.agent else ""
-        lines = [f"Approve {_named(self.tool)}{who} in conversation {_named(self.conversation)}?"]
-        lines += [f"  {_named(name)} = {escaped(value)}" for name, value in self.args.items()]
-        lines += [f"The host knows: {_named(name)} = {escaped(value)}" for name, value in self.facts.items()]
+        who = f" (agent {quoted_name(self.agent)})" if self.agent else ""
+        lines = [f"Approve {quoted_name(self.tool)}{who} in conversation {quoted_name(self.conversation)}?"]
+        lines += [f"  {quoted_name(name)} = {escaped(value)}" for name, value in self.args.items()]
+        lines += [f"The host knows: {quoted_name(name)} = {escaped(value)}" for name, value in self.facts.items()]
+        for source, text in self.views.items():
+            shown = text.splitlines()
+            lines += [VIEW_TITLES[source], *(f"  | {visible(line)}" for line in shown[:_VIEW_LINES])]
+            lines += [f"  ({len(shown) - _VIEW_LINES} more lines)"] if len(shown) > _VIEW_LINES else []
         lines += [f"Why you are asked: {escaped(reason)}" for reason in self.verdict.reasons]
-        return "\n".join(part for line in lines for part in _wrapped_line(line))
+        return "\n".join(part for line in lines for part in wrapped_line(line))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -100,6 +108,7 @@ class ApprovalRequest:
             "text": self.text(),
             "digest": self.digest,
             **({"facts": thaw(self.facts)} if self.facts else {}),
+            **({"views": dict(self.views)} if self.views else {}),
         }
 
 
@@ -112,6 +121,7 @@ class Approval:
         args: for `edit`, the complete new arguments.
         reason: for `reject`, the feedback to the agent.
         by: the reviewer, for the log.
+        grant: what the reviewer grants by rule, on a server; then grants allow the call, and the approval nothing.
         of: the digest of the request or call that was shown. Approvals and edits without it count only from the
             guard's own approver. An answer that names another call is refused, whoever gives it.
     """
@@ -121,6 +131,7 @@ class Approval:
     reason: str = ""
     by: str | None = None
     of: str | None = None
+    grant: Mapping[str, Any] | None = None
 
     @classmethod
     def read(cls, answer: Any) -> Approval:
@@ -159,7 +170,7 @@ class Approval:
 
 def with_edits(call: HostCall, approval: Approval) -> HostCall:
     """Returns the call with the reviewer's edits."""
-    return replace(call, args=approval.args) if approval.choice == "edit" else call
+    return replace(call, args=approval.args, view=None) if approval.choice == "edit" else call
 
 
 def edit_note(proposed: HostCall, args: Mapping[str, Any]) -> str:
@@ -185,7 +196,11 @@ def terminal_approver(request: ApprovalRequest) -> Approval:
 
 def escaped(value: Any) -> str:
     """Returns a value as one line of JSON, with invisible characters escaped."""
-    text = json.dumps(thaw(value), ensure_ascii=False, default=repr)
+    return visible(json.dumps(thaw(value), ensure_ascii=False, default=repr))
+
+
+def visible(text: str) -> str:
+    """Returns a text with invisible characters escaped, so that it stays on its line."""
     drawn, marks = "", 0
     for character in text:
         marks = (
@@ -196,7 +211,7 @@ def escaped(value: Any) -> str:
     return drawn
 
 
-def _wrapped_line(line: str) -> Iterator[str]:
+def wrapped_line(line: str) -> Iterator[str]:
     """Splits a line into parts that fit the columns: before a space, or within a word that fills half of the line.
 
     The space stays, so that the next part of a word can be told from the next word.
@@ -218,7 +233,7 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WFA" else 1 for character in text)
 
 
-def _named(name: Any) -> str:
+def quoted_name(name: Any) -> str:
     """Returns a plain identifier as it is; quotes and escapes any other name."""
     return name if isinstance(name, str) and name.isascii() and name.isidentifier() else escaped(name)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
 from guardagent.errors import InputError
-from guardagent.types import Verdict
+from guardagent.types import Decision, Verdict
 
 if TYPE_CHECKING:
     from guardagent.policy.evaluation.monitor_interface import CallStatus
@@ -159,6 +159,7 @@ def _call_fields(call: HostCall) -> dict[str, Any]:
 
 TRACE = "opentelemetry.trace"  # the module that a host with OpenTelemetry has loaded; it is never imported here
 PREFIX = "guardagent."
+_EVENTS = {Decision.DENY: "denied", Decision.HALT: "halted"}
 
 
 class Span:
@@ -175,9 +176,9 @@ class Span:
             self._scope.__exit__(*raised)
 
     def set_verdict(self, verdict: Verdict) -> None:
-        """Sets the attributes of a verdict."""
+        """Sets the attributes of a verdict; one that denies or halts is an event, too."""
         with suppress(Exception):
-            self._span.set_attributes(verdict_attributes(verdict))
+            show_verdict(self._span, verdict)
 
 
 def verdict_attributes(verdict: Verdict) -> dict[str, Any]:
@@ -192,6 +193,22 @@ def verdict_attributes(verdict: Verdict) -> dict[str, Any]:
     }
     unchecked = {"error.type": "guardagent.unchecked"} if verdict.errors else {}
     return {**{f"{PREFIX}{name}": value for name, value in values.items()}, **unchecked}
+
+
+def show_verdict(span: Any, verdict: Verdict) -> None:
+    """Sets the attributes of a verdict on a span; one that denies or halts is an event, too."""
+    span.set_attributes(verdict_attributes(verdict))
+    if (name := _EVENTS.get(verdict.decision)) is not None:
+        stop = {f"{PREFIX}stop": verdict.details["stop"]} if "stop" in verdict.details else {}
+        span.add_event(f"{PREFIX}{name}", {f"{PREFIX}rules": list(verdict.rules), **stop})
+
+
+def add_event(name: str, values: Mapping[str, str]) -> None:
+    """Adds an event to the current span, if OpenTelemetry is loaded. A telemetry failure has no effect."""
+    with suppress(Exception):
+        if (trace := configured_trace()) is not None:
+            attributes = {f"{PREFIX}{key}": value for key, value in values.items()}
+            trace.get_current_span().add_event(f"{PREFIX}{name}", attributes)
 
 
 def configured_trace() -> Any:

@@ -26,6 +26,7 @@ import datetime as dt
 import hashlib
 import json
 import math
+import re
 import uuid
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +52,35 @@ def _random_id() -> str:
     return f"call-{random_id()}"
 
 
+REPEATED_ID = re.compile(r"_repeated_\d+\Z")
+"""Matches the id of a call whose own id another call of its message has; see `make_ids_unique`."""
+REPEATS = "the call repeats the id of another call of its message, so it does not run; propose it again by itself"
+
+
+def make_ids_unique(calls: Iterable[Any], name: str) -> list[str]:
+    """Changes each repeated id of the calls of a message in place, so that it matches `REPEATED_ID`. Returns all ids.
+
+    Hosts tell calls, their approvals and their results apart by the ids. The guard denies a call with a changed id.
+
+    Args:
+        calls: objects or mappings.
+        name: of the field or member with the id.
+    """
+    ids: list[str] = []
+    for at, call in enumerate(calls):
+        call_id = call.get(name) if isinstance(call, dict) else getattr(call, name, None)
+        if not isinstance(call_id, str) or not call_id:
+            continue
+        if call_id in ids:
+            call_id = f"{call_id}_repeated_{at}"
+            if isinstance(call, dict):
+                call[name] = call_id
+            else:
+                setattr(call, name, call_id)
+        ids.append(call_id)
+    return ids
+
+
 @dataclass(frozen=True, slots=True)
 class HostCall:
     """One call that is about to run.
@@ -72,6 +102,7 @@ class HostCall:
             raises an error if they do not fit.
         claim: the request of a program that runs the call itself, and settles it through any guard of the ledger; see
             `claimed_calls`. The call gets no permit.
+        view: the call as a remote host shows it to reviewers; not checked.
         sealed: the frozen arguments, which need no further copy; None if they cannot be frozen.
     """
 
@@ -91,6 +122,7 @@ class HostCall:
         default=None, repr=False, compare=False
     )
     claim: str | None = None
+    view: str | None = field(default=None, compare=False)
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
     sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
 

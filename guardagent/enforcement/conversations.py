@@ -222,6 +222,11 @@ class Conversations:
             return self._begin_new(name)
         return conversation if conversation.process == os.getpid() else self._in_this_process(conversation)
 
+    def in_memory(self, name: str) -> Conversation | None:
+        """Returns a conversation that this process has in memory; None if it has not."""
+        conversation = self._known.get(name)
+        return None if conversation is None or conversation.process != os.getpid() else conversation
+
     def current(self, name: Any) -> Conversation:
         """Returns a conversation with the entries that other processes have added; a new one if they ended it."""
         conversation = self.of(name)
@@ -254,13 +259,12 @@ class Conversations:
         return self._begin_new(conversation.id)
 
     def _begin_new(self, name: str) -> Conversation:
+        shown = _ConversationMessages()
+        session, journal = self._begin(name, shown)  # without the lock: it may wait for the ledger
+        begun = Conversation(name, session, journal=journal)
+        shown.conversation = weakref.ref(begun)
         with self._lock:
-            if name not in self._known:
-                shown = _ConversationMessages()
-                session, journal = self._begin(name, shown)
-                self._known[name] = Conversation(name, session, journal=journal)
-                shown.conversation = weakref.ref(self._known[name])
-            return self._known[name]
+            return self._known.setdefault(name, begun)
 
     def known(self, name: Any) -> Conversation:
         """Returns a conversation that has begun.

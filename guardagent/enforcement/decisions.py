@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from guardagent._support.execution import verdict_or_denial
 from guardagent.enforcement.approval import Approval, names_call, saw_other_facts, with_changed_facts, with_edits
-from guardagent.enforcement.calls import RESOURCE, HostCall, Outcome
+from guardagent.enforcement.calls import REPEATED_ID, REPEATS, RESOURCE, HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, WaitState
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.history import REJECTED
 from guardagent.enforcement.names import AcceptedTools, Names
+from guardagent.enforcement.stops import Stops, stop_verdict
 from guardagent.errors import InputError, error_text
+from guardagent.policy.dispatch import inner_call
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
+from guardagent.policy.views import HostView, host_text, view_for
 from guardagent.session.calls import ClaimSettlement, HistoryChangedError
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Verdict, thaw, unchecked_verdict
@@ -43,6 +46,7 @@ _NEVER_SAW = (
     "the host's messages show call {!r}, which this guard never saw, and a rule about {!r} looks at earlier calls; "
     "keep conversations with ToolGuard(ledger=SqliteLedger(...)), or restore this one with guard.restore(snapshot, key)"
 )
+NO_STOPS = "the rule {!r} has 'on_violation: halt_tool', and nothing could stop the tool; expected a stop_file"
 _NAMES_NO_CALL = (
     "the answer does not name this call of {!r}: it is for another call, or for none; "
     'answer with {{"choice": "{}", "of": ...}}, where the value of "of" is the digest of the request'
@@ -67,6 +71,8 @@ class Decider:
         ledger: stores the requested and used approvals.
         own_requests_only: whether an approval counts only if this ledger has a request for it.
         recorder: records the verdicts.
+        stops: the calls that a person has stopped; None if nobody can.
+        host_views: the host's functions that show calls to reviewers, by tool.
     """
 
     policies: Policies
@@ -78,10 +84,12 @@ class Decider:
     ledger: Ledger
     own_requests_only: bool
     recorder: CallRecorder
+    stops: Stops | None = None
+    host_views: Mapping[str, HostView] = field(default_factory=lambda: EMPTY)
 
     def decide(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call that is about to run."""
-        return self.record(call, verdict_or_denial(partial(self._judge, call)), wait)
+        return self.record(call, verdict_or_denial(partial(self._judge_and_halt, call)), wait)
 
     def preview(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call ahead of time. Only an escalation is recorded."""
@@ -112,6 +120,25 @@ class Decider:
 
     # --- the rules
 
+    def _judge_and_halt(self, call: HostCall) -> Verdict:
+        """Judges a call that is about to run. Where it violates a rule with `halt_tool`, its tool is stopped.
+
+        Raises:
+            GuardError: the tool cannot be stopped.
+        """
+        verdict = self._judge(call)
+        if not self.own or not verdict.label:
+            return verdict
+        policies = self._policies_of(self.conversations.known(call.conversation))
+        broken = sorted(policies.tool_halts.intersection(verdict.rules))
+        if not broken:
+            return verdict
+        if self.stops is None:
+            raise InputError(NO_STOPS.format(broken[0]))
+        tool, _ = inner_call(policies.dispatch, self.names.resolve(call.tool), call.args)
+        stop = self.stops.halt_tool(call, tool, f"the rule {broken[0]!r} was violated")
+        return replace(verdict, details={**verdict.details, "stop": stop.id})
+
     def _judge(self, call: HostCall, *, reserve: bool = True) -> Verdict:
         conversation = self.conversations.current(call.conversation)
         return self._precheck(conversation, call) or self._check(conversation, call, reserve=reserve)
@@ -124,6 +151,10 @@ class Decider:
         """
         if not isinstance(call.id, str):
             raise InputError(f"the call's id is {call.id!r}; expected a string")
+        if REPEATED_ID.search(call.id):
+            return unchecked_verdict(REPEATS, checked_by="policy")
+        if (stopped := self.stopped(call, conversation)) is not None:
+            return stopped
         if (late := self.accepted.unaccepted(call.tool)) is not None:
             return replace(
                 unchecked_verdict(late.problem, checked_by="policy"), details={"difference": late.difference}
@@ -135,6 +166,13 @@ class Decider:
         if call.messages is not None:
             conversation.messages = call.messages
         return None
+
+    def stopped(self, call: HostCall, conversation: Conversation | None = None) -> Verdict | None:
+        """Returns the denial of a call that a person has stopped; None if nobody has."""
+        if self.stops is None:
+            return None
+        policies = self._policies_of(conversation or self.conversations.known(call.conversation))
+        return stop_verdict(self.stops, call, self.names, policies)
 
     def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """Checks a call and each alternate reading of it; denies the call if a reading is denied."""
@@ -150,12 +188,7 @@ class Decider:
         return self._check_reading(conversation, call, reserve=reserve)
 
     def _check_reading(self, conversation: Conversation, call: HostCall, *, reserve: bool) -> Verdict:
-        facts = self._facts_of(call) if callable(self.facts) else self.facts
-        for mapping in (facts, call.facts):
-            if not isinstance(mapping, Mapping):
-                raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
-        options = self._options_of(conversation, call)
-        facts = {**facts, **call.facts} if call.facts else facts
+        facts, options = self._facts_of(call), self._options_of(conversation, call)
         tool = self.names.resolve(call.tool)
         for _ in range(MAX_RACES):
             try:
@@ -203,14 +236,31 @@ class Decider:
 
     def _facts_of(self, call: HostCall) -> Mapping[str, Any]:
         try:
-            return self.facts(call)  # type: ignore[operator] # the caller has looked
+            facts = self.facts(call) if callable(self.facts) else self.facts
         except Exception as error:  # noqa: BLE001 - a host's function
             _log.error("the facts of a call are unavailable: %s", error_text(error))
             raise InputError(
                 f"the facts are unavailable: {type(error).__name__}"
             ) from None  # the model must not see the message
+        for mapping in (facts, call.facts):
+            if not isinstance(mapping, Mapping):
+                raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
+        return {**facts, **call.facts} if call.facts else facts
 
     # --- a person
+
+    def views(self, call: HostCall) -> dict[str, str]:
+        """Returns the call as its policy and the host show it to a reviewer, as text. Never raises."""
+        views = {"policy": "", "host": host_text(self.host_views, call.tool, call.args)}
+        try:
+            session = self.conversations.known(call.conversation).session
+            outer = getattr(session.policies, "dispatch", EMPTY)
+            tool, args = inner_call(outer, self.names.resolve(call.tool), call.args)
+            if (view := view_for(session.policies, tool)) is not None:
+                views["policy"] = view.render(args, self._facts_of(call), session.history).text
+        except Exception as error:  # noqa: BLE001 - the reviewer sees the arguments in any case
+            views["policy"] = f"(the view failed: {type(error).__name__})"
+        return {source: text for source, text in views.items() if text}
 
     def _judge_answer(self, call: HostCall, approval: Approval) -> Verdict:
         conversation = self.conversations.current(call.conversation)
@@ -230,6 +280,8 @@ class Decider:
         if approval.choice == "edit":
             self._require_not_rejected(with_edits(call, approval))
             verdict = self._check(conversation, with_edits(call, approval))
+        elif approval.grant is not None:
+            verdict = self._check(conversation, call)
         else:
             same_facts = not saw_other_facts(approval.of, call)
             same_facts &= shown is None or {*_facts_shown(call)} == {
@@ -364,16 +416,17 @@ class ClaimRecorder:
         return self.conversations.current(conversation).session
 
     def finish(self, conversation: str) -> Verdict:
-        """Closes a conversation for all processes, and returns a verdict with its pending obligations.
+        """Closes a conversation for all processes, and returns and logs a verdict with its pending obligations.
 
         Raises:
             SessionEndedError: it has ended.
         """
         session = self.conversations.current(conversation).session
         session.close("the end of the conversation")
-        return session.finish()
+        return self.recorder.log_verdict(HostCall("", EMPTY, conversation), session.finish(), "end")
 
 
 def _host_call(conversation: str, settled: ClaimSettlement) -> HostCall:
     call = settled.call
-    return HostCall(call.tool, thaw(call.args), conversation, call.id or "", call.agent)
+    tool, args = call.runs
+    return HostCall(tool, thaw(args), conversation, call.id or "", call.agent)

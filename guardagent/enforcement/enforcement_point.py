@@ -63,6 +63,10 @@ class EnforcementPoint(ABC):
     def may_escalate(self) -> bool:
         """Whether the rules of new conversations can escalate a call."""
 
+    def may_call(self, tool: str, conversation: str | None) -> bool:  # noqa: ARG002 - for guards with rules
+        """Whether a call of a tool can ever be allowed in a conversation, as far as is known without its arguments."""
+        return True
+
     # --- one call
 
     def before(self, call: HostCall) -> Verdict:

@@ -9,26 +9,120 @@ until the check ends.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import logging
+import os
+import queue
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from guardagent._support.execution import Operation, Procedure, crash_denial, drive, verdict_or_denial
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, aask, ask, shown_digest, with_edits
 from guardagent.enforcement.audit_records import TRACE, span
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, WaitState
-from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
 from guardagent.enforcement.decisions import Decider
+from guardagent.enforcement.ledger.staging import staged
 from guardagent.errors import GuardError, InputError, SessionBusyError, ToolDenied, error_text
 from guardagent.types import Decision, Verdict, unchecked_verdict
+
+# --- threads for work whose callers wait for a limited time; one whose work hangs is abandoned
+
+T = TypeVar("T")
+
+MAX_THREADS = 64
+_IDLE_SECONDS = 30.0
+
+
+class DeadlinePool:
+    """Runs work whose callers wait for a limited time.
+
+    Hanging work keeps its thread. The pool refuses work when all threads hang. The threads end with the process.
+    """
+
+    def __init__(self, most: int = MAX_THREADS) -> None:
+        self._most = most
+        self._begin()
+
+    def _begin(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = self._idle = 0
+        self._process = os.getpid()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Starts work in a copy of the caller's context.
+
+        Raises:
+            RuntimeError: all threads are busy.
+        """
+        if self._process != os.getpid():  # a fork does not inherit the threads
+            self._begin()
+        future: Future[T] = Future()
+        context = contextvars.copy_context()
+
+        def do() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(context.run(work))
+            except BaseException as error:  # noqa: BLE001 - raised for the waiting caller
+                future.set_exception(error)
+
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+            elif self._threads < self._most:
+                threading.Thread(target=self._run, daemon=True, name="guardagent-check").start()
+                self._threads += 1
+            else:
+                raise RuntimeError(f"{self._most} checks are running and none ends")
+            self._work.put(do)
+        return future
+
+    def _run(self) -> None:
+        while True:
+            try:
+                do: Any = self._work.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._work.empty():
+                        self._threads -= 1
+                        self._idle -= 1
+                        return
+                continue
+            do()
+            del do  # an idle thread keeps no conversation alive
+            with self._lock:
+                self._idle += 1
+
+
+async def await_future(future: Future[T], seconds: float) -> T:
+    """Awaits a future's result. Unlike `asyncio.wait_for`, it never swallows a cancellation of the task.
+
+    Raises:
+        TimeoutError: there is no result in time.
+    """
+    ours = asyncio.wrap_future(future)
+    try:
+        done, _ = await asyncio.wait({ours}, timeout=seconds)
+    except BaseException:
+        ours.cancel()
+        raise
+    if not done:
+        ours.cancel()
+        raise TimeoutError
+    return ours.result()
+
 
 _log = logging.getLogger("guardagent")
 
@@ -168,8 +262,8 @@ class CallLifecycle(ABC):
 
     def request(self, call: HostCall, verdict: Verdict) -> ApprovalRequest:
         """See `ToolGuard.request`."""
-        digest, name = shown_digest(call, self.ledger), str(call.conversation)
-        return ApprovalRequest(call.tool, call.args, verdict, name, call.id, call.agent, digest, call.facts)
+        about = (str(call.conversation), call.id, call.agent, shown_digest(call, self.ledger))
+        return ApprovalRequest(call.tool, call.args, verdict, *about, call.facts, self.views(call))
 
     def resolve(self, call: HostCall, answer: Any) -> Procedure[Verdict]:
         """See `ToolGuard.resolve`."""
@@ -199,6 +293,10 @@ class CallLifecycle(ABC):
     @abstractmethod
     def decide(self, call: HostCall) -> Procedure[Verdict]:
         """Decides on a call by the rules, and records the verdict. Never raises."""
+
+    @abstractmethod
+    def views(self, call: HostCall) -> Mapping[str, str]:
+        """Returns the views of a call for its reviewer, as `ApprovalRequest.views`. Never raises."""
 
     @abstractmethod
     def preview(self, call: HostCall) -> Procedure[Verdict]:
@@ -242,7 +340,8 @@ class TimeLimit:
         recorder: records the denial of a call whose check did not end, and revokes a call that was allowed too late.
         pool: the threads that run the checks.
         seconds: the limit.
-        inline: whether the caller's thread runs the check; the pool would cost ten times as much as the check.
+        inline: whether the caller's thread runs the check, as it does for a staged operation; the pool would cost ten
+            times as much as the check.
     """
 
     recorder: CallRecorder
@@ -258,7 +357,7 @@ class TimeLimit:
             work: the check; gets `wait`, which tells it whether the caller still waits.
             wait: of a verdict; None for an outcome, which counts whenever it is recorded.
         """
-        if self.inline:
+        if self.inline or staged() is not None:
             try:
                 return work(wait)
             except Exception as error:  # noqa: BLE001 - as everywhere, a crash denies
@@ -359,6 +458,9 @@ class LocalLifecycle(CallLifecycle):
     def preview(self, call: HostCall) -> Procedure[Verdict]:
         return self.time_limit.run(call, partial(self.decider.preview, call))
 
+    def views(self, call: HostCall) -> Mapping[str, str]:
+        return self.decider.views(call)
+
     def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
         verdict = unchecked_verdict(problem, checked_by="policy")
         return self.time_limit.run(call, partial(self.decider.record, call, verdict), WaitState())
@@ -371,6 +473,9 @@ class LocalLifecycle(CallLifecycle):
         return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
 
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
+        if (stopped := self.decider.stopped(call)) is not None:
+            yield from self.withdraw(call, stopped.reasons[0])
+            raise InputError(stopped.reasons[0])
         seconds, pool = self.time_limit.seconds, self.time_limit.pool
         if self.shared:
             work: Callable[[], Arguments] = partial(self._use, call, args)

@@ -13,7 +13,7 @@ import difflib
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from guardagent.enforcement.approval import escaped
 from guardagent.enforcement.schema import declared_arguments
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.history_index import AnyTool, union_of
-from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language import ANSWER
 from guardagent.policy.language.parser import unknown_arguments
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
@@ -73,6 +73,7 @@ class Coverage:
         undeclared: the tools that the policy's `tools:` does not list: each of their calls is denied.
         unlisted: the tools that no rule names and `unlisted: deny` denies.
         added, removed, changed: the tools that differ from those attached before.
+        hints: what servers say about the effects of their tools (annotations of MCP), unless the file confirms it.
     """
 
     rules_without_tools: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
@@ -83,6 +84,7 @@ class Coverage:
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Returns the warnings, a line each."""
@@ -102,7 +104,21 @@ class Coverage:
             (self.changed, "changed since the guard was attached:"),
         ):
             lines += [f"{why} {_joined(tools)}"] if tools else []
-        return lines
+        return [*lines, *self.hints]
+
+
+def _hints(effects: Mapping[str, str], resolve: Callable[[str], str], specs: Iterable[ToolSpec]) -> Iterator[str]:
+    """Yields where annotations differ from `effects:` of a policy. They have no effect, since a server may lie."""
+    for spec in specs if effects else ():
+        annotations, stated = spec.more.get("annotations"), effects.get(resolve(spec.name))
+        if not isinstance(annotations, Mapping) or not {"readOnlyHint", "destructiveHint"} & annotations.keys():
+            continue
+        is_read, destroys = annotations.get("readOnlyHint") is True, annotations.get("destructiveHint", True) is True
+        hint = "read" if is_read else "irreversible" if destroys else "reversible"
+        if stated is None:
+            yield f"the server says that {spec.name!r} is {hint}; confirm it or not in the policy's 'effects'"
+        elif stated != hint:
+            yield f"the server says that {spec.name!r} is {hint}; the policy's 'effects', which holds, says {stated}"
 
 
 class Aliases:
@@ -184,7 +200,9 @@ class Names(Aliases):
                 f"the tool {known[ANSWER]!r} has the name of the final answer in rules, {ANSWER!r}; rename the tool, "
                 f"or give it another name for rules: aliases={{{known[ANSWER]!r}: 'send_answer'}}"
             )
-        missing = self._missing(policies, set(known))
+        outer = getattr(policies, "dispatch", EMPTY).keys() & known.keys()
+        missing = {} if outer else self._missing(policies, set(known))  # the tools behind them are not known
+        known = {name: host for name, host in known.items() if name not in outer}
         _refuse_misspelt(policies, missing, set(known))
         self._refuse_misspelt_aliases(missing, {spec.name for spec in specs})
         self._refuse_bare_tools(known)
@@ -195,6 +213,7 @@ class Names(Aliases):
             _undeclared(policies, known),
             _unlisted(policies, known),
             _idle_inclusions(policies, set(known)),
+            hints=tuple(_hints(getattr(policies, "effects", EMPTY), self.resolve, specs)),
         )
 
     def _missing(self, policies: Policies, known: set[str]) -> dict[str, tuple[str, ...]]:
@@ -282,7 +301,7 @@ def _undeclared(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]
 def _unlisted(policies: Policies, known: Mapping[str, str]) -> tuple[str, ...]:
     if getattr(policies, "unlisted", "allow") == "allow":  # the host's own policies list nothing
         return ()
-    return tuple(sorted(host for name, host in known.items() if not policies.for_anyone(name).listed))
+    return tuple(sorted(host for name, host in known.items() if not policies.of_tool[name].listed))
 
 
 def _at(rule: Rule) -> str:

@@ -63,6 +63,19 @@ def validate_arguments(tool: str, args: Any, schema: Mapping[str, Any] | str) ->
     return arguments
 
 
+def output_problem(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Returns where a tool's output breaks its JSON schema; None if it fits.
+
+    The message has no text of the output, which may be an attack on the model that reads it.
+    """
+    try:
+        return _checker(sorted_json(schema)).break_in(thaw(value))
+    except InputError as error:
+        return f"its output schema cannot be used: {error}"
+    except RecursionError:
+        return "it is nested too deeply"
+
+
 def declared_arguments(schema: Mapping[str, Any]) -> frozenset[str] | None:
     """Returns the names of all arguments that a schema accepts; None if it accepts others, or cannot be read."""
     if not schema:
@@ -124,6 +137,22 @@ class _SchemaChecker:
             raise InputError(f"the tool's schema cannot be followed: {error}") from None
         for schema_error in errors:
             yield f"{'.'.join(map(str, schema_error.absolute_path)) or 'they'}: {schema_error.message[:300]}"
+
+    def break_in(self, value: Any) -> str | None:
+        """Returns the first place where a value breaks the schema, and the keyword; None if there is none.
+
+        Raises:
+            InputError: a reference cannot be resolved within the schema.
+        """
+        try:
+            error = next(self._validator.iter_errors(value), None)
+        except self._unresolvable as unresolvable:
+            raise InputError(f"the tool's schema cannot be followed: {unresolvable}") from None
+        if error is None:
+            return None
+        known = {*map(str, _mapping(self._schema, "properties"))}
+        path = [str(part) if isinstance(part, int) or part in known else "*" for part in error.absolute_path]
+        return f"{'.'.join(path) or 'the value'} breaks {error.validator!r}"
 
     def declared(self) -> frozenset[str] | None:
         """Returns the names that the schema declares; None if it accepts others.

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,20 +22,23 @@ from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.audit_records import AuditRecords, AuditSink, spooled_log
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, NotBegunError
-from guardagent.enforcement.deadline_pool import DeadlinePool
-from guardagent.enforcement.decisions import ClaimRecorder, Decider, gave_up
+from guardagent.enforcement.decisions import NO_STOPS, ClaimRecorder, Decider, gave_up
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.ledger import METHODS, Ledger, MemoryLedger, open_ledger
-from guardagent.enforcement.lifecycle import Arguments, LocalLifecycle, ReadOutcome, TimeLimit
+from guardagent.enforcement.ledger.staging import StagedOperation, staging
+from guardagent.enforcement.lifecycle import Arguments, DeadlinePool, LocalLifecycle, ReadOutcome, TimeLimit
 from guardagent.enforcement.names import AcceptedTools, Coverage, Names, ToolSpec, read_tools_lock
 from guardagent.enforcement.schema import unchecked_patterns
+from guardagent.enforcement.stops import Stops, stops_of
 from guardagent.errors import GuardError, InputError, error_text
-from guardagent.policy.evaluation.monitor_interface import HostClock
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.evaluation.monitor_interface import HostClock, SessionCall
+from guardagent.policy.language import ANSWER, answer_arguments
 from guardagent.policy.language.values import zone_named
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
+from guardagent.policy.views import HostView
+from guardagent.session.calls import FindGrants
 from guardagent.session.counters import CounterStore, SessionCounters
 from guardagent.session.session import Session
 from guardagent.session.snapshot import read_snapshot
@@ -94,6 +97,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "tools_lock": ("the path of a lock file", lambda value: value is None or isinstance(value, str | Path)),
     "extra": ("a function that returns the rules for a conversation", lambda value: value is None or callable(value)),
     "approver": ("a function that takes an ApprovalRequest", lambda value: value is None or callable(value)),
+    "views": (
+        "a mapping of tools to functions that take the arguments",
+        lambda value: isinstance(value, Mapping) and all(map(callable, value.values())),
+    ),
     "answers": ("a GuardAgent", lambda value: value is None or callable(getattr(value, "guard", None))),
     "log": ("an AuditLog", lambda value: value is None or callable(getattr(value, "append", None))),
     "on_log_error": ("'deny', 'warn' or 'spool'", lambda value: value in ("deny", "warn", "spool")),
@@ -105,9 +112,14 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
             value is None or isinstance(value, str) or all(callable(getattr(value, name, None)) for name in METHODS)
         ),
     ),
+    "grants": ("a function that returns the grants of a conversation", lambda value: value is None or callable(value)),
     "counters": (
         "the address of a store of counters, such as 'sqlite:PATH', or a store",
         lambda value: value is None or isinstance(value, str) or callable(getattr(value, "reserve", None)),
+    ),
+    "stop_file": (
+        "the path of a stop file",
+        lambda value: value is None or isinstance(value, str | Path) or callable(getattr(value, "covering", None)),
     ),
     "approvals": ("'asked here' or \"this host's\"", lambda value: value in ("asked here", "this host's")),
     "clock": ("a function that returns the time, or None", lambda value: value is None or callable(value)),
@@ -143,12 +155,14 @@ class ToolGuard(EnforcementPoint):
         state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
         facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
         principal: on whose behalf the agent acts: a mapping with `id`, `roles` and `tenant`, or a callable that returns
-            it for a conversation's id. It is called once, when the conversation begins.
+            it for a conversation's id. It is called when the conversation begins (twice if two calls begin it at once).
         extra: returns the rules for one conversation only, by its id, as `Policies.session` takes them; None for none.
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
         tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
         approver: decides on escalated calls, in place of the host's own approval mechanism.
+        views: a tool -> a function that shows its calls to reviewers, beside the arguments: it takes the arguments, and
+            returns a text or rows of a table.
         answers: judges the agent's final answers.
         log: receives every verdict, such as `guardagent.log.AuditLog`.
         on_log_error: `deny` denies a call whose verdict cannot be written; `warn` only logs a warning; `spool` writes
@@ -163,6 +177,9 @@ class ToolGuard(EnforcementPoint):
             conversations, for all processes that share them, and over restarts. Without a ledger, this guard keeps the
             approvals in memory.
         counters: the store of the policy's counters across conversations, or its address, such as `sqlite:PATH`.
+        grants: returns the function with which a conversation finds its grants, as for `Session`; a server has them.
+        stop_file: the path of a stop file, which is created if it is missing: see `StopFile`. Without it, nobody but
+            the host can stop the calls of this guard. A server passes its own `Stops`.
         approvals: with `asked here`, an approval counts only if this ledger has a request for it. With `this host's`,
             an approval requested elsewhere counts, too, once for each ledger without a request for it.
 
@@ -185,6 +202,7 @@ class ToolGuard(EnforcementPoint):
         absent: Collection[str] = (),
         tools_lock: Path | str | None = None,
         approver: Approver | None = None,
+        views: Mapping[str, HostView] = EMPTY,
         answers: GuardAgent | None = None,
         log: AuditSink | None = None,
         on_log_error: Literal["deny", "warn", "spool"] = "deny",
@@ -196,6 +214,8 @@ class ToolGuard(EnforcementPoint):
         provenance_bytes: int = PROVENANCE_BYTES,
         ledger: Ledger | str | None = None,
         counters: CounterStore | str | None = None,
+        grants: Callable[[str], FindGrants] | None = None,
+        stop_file: Path | str | Stops | None = None,
         approvals: Literal["asked here", "this host's"] = "asked here",
     ) -> None:
         check_options(
@@ -207,6 +227,7 @@ class ToolGuard(EnforcementPoint):
             absent=absent,
             tools_lock=tools_lock,
             approver=approver,
+            views=views,
             answers=answers,
             log=log,
             on_log_error=on_log_error,
@@ -218,6 +239,8 @@ class ToolGuard(EnforcementPoint):
             provenance_bytes=provenance_bytes,
             ledger=ledger,
             counters=counters,
+            grants=grants,
+            stop_file=stop_file,
             approvals=approvals,
         )
         policies = policies if isinstance(policies, Policies) else _loaded(policies)
@@ -230,6 +253,7 @@ class ToolGuard(EnforcementPoint):
         self.approver, self.answers = approver, answers
         self.names = Names(self.policies, aliases, absent)
         self._state, self._counters, self._principal, self._extra = state, counters, principal, extra
+        self._grants = grants
         self._time: dict[str, Any] = {
             name: value for name, value in (("clock", clock), ("zone", zone)) if value is not None
         }
@@ -238,6 +262,8 @@ class ToolGuard(EnforcementPoint):
             SessionCounters.of(self.policies, counters, time.time, "")  # a missing store is an error now, not at a call
         if isinstance(principal, Mapping):
             read_principal(principal)  # a mistake shows before the first call
+        self._has_stops = stop_file is not None
+        self._require_stops(self.policies)
         self._ledger: Ledger = MemoryLedger() if ledger is None else open_ledger(ledger)
         own = isinstance(self.policies, Policies)  # its sessions block only while a check is running
         self._shared = self._ledger.journal("", getattr(policies, "digest", "")) is not None
@@ -271,6 +297,8 @@ class ToolGuard(EnforcementPoint):
             self._ledger,
             own_requests_only,
             recorder,
+            stops_of(stop_file),
+            views,
         )
         time_limit = TimeLimit(recorder, self._pool, deadline, inline=inline)
         self.lifecycle = LocalLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
@@ -303,8 +331,13 @@ class ToolGuard(EnforcementPoint):
         """
         return self._policies.reload()
 
+    def _require_stops(self, version: Policies) -> None:
+        if not self._has_stops and (halts := getattr(version, "tool_halts", None)):  # the host's own have none
+            raise InputError(NO_STOPS.format(min(halts)))
+
     def _require_usable(self, version: Policies) -> None:
         """Requires that a new version fits the tools of the agent, before any conversation gets it."""
+        self._require_stops(version)
         for line in self.names.attached_to(version).lines():
             _log.warning("reloaded: %s", line)
         if not version.quick:
@@ -442,6 +475,43 @@ class ToolGuard(EnforcementPoint):
         if self._shared:
             self._conversations.drop(conversation)
 
+    def stage(self, operation: StagedOperation, work: Callable[[], Any], *, begins: bool) -> bool:
+        """Carries out an operation in memory, if nothing in it has to wait. Returns whether it can be committed.
+
+        Args:
+            operation: the operation, on a conversation of a `FinalLedger`; gets its answer.
+            work: does it, and returns the answer.
+            begins: whether the conversation probably begins with it.
+        """
+        conversation = self._conversations.in_memory(operation.conversation)
+        if not self._is_immediate or (not begins if conversation is None else conversation.hung_checks):
+            return False
+        lock = None if conversation is None else conversation.session.lock
+        if lock is not None and not lock.acquire(blocking=False):
+            return False
+        try:
+            with staging(operation):
+                operation.answer = work()
+        except Exception:  # noqa: BLE001 - whatever it is, the same operation meets it outside of a stage
+            operation.fits = False
+        finally:
+            if lock is not None:
+                lock.release()
+        operation.seconds = self.lifecycle.time_limit.seconds
+        operation.forget = partial(self.release, operation.conversation)
+        operation.fits &= operation.change is not None
+        if not operation.fits:
+            self.release(operation.conversation)
+        return operation.fits
+
+    @cached_property
+    def _is_immediate(self) -> bool:
+        """Whether judging a call waits for nothing but the ledger and the log, and takes microseconds."""
+        policies = self._policies
+        if not isinstance(policies, Policies) or policies.versions is not None or self._extra is not None:
+            return False
+        return policies.quick and not (policies.approval_scopes or policies.shadow or policies.sources)
+
     # --- internals
 
     def _answered(
@@ -472,6 +542,8 @@ class ToolGuard(EnforcementPoint):
     ) -> tuple[Session, ConversationJournal | None]:
         state, extra = self._state_of(name), None if self._extra is None else self._extra(name)
         options = {**self._time, **self._bound, **self._session_options()}
+        if self._grants is not None:
+            options["grants"] = self._grants(name)
         if self._principal is not None:
             options["principal"] = self._principal_of(name)
         if not self._shared:
@@ -484,6 +556,18 @@ class ToolGuard(EnforcementPoint):
     def _session_options(self) -> dict[str, Any]:
         options = {"on_difference": self._on_difference, "counters": self._counters}
         return {name: option for name, option in options.items() if option is not None}
+
+    def may_call(self, tool: str, conversation: str | None) -> bool:
+        """Whether the rules allow some call of a tool, by its name in the host, for the principal of a conversation."""
+        principal = None
+        try:
+            if self._principal is not None and conversation is not None:
+                principal = read_principal(self._principal_of(conversation))
+        except InputError:
+            return True  # a list protects nothing; the call is denied
+        call = SessionCall(self.names.resolve(tool), EMPTY)
+        call.principal = None if principal is None else principal.value
+        return not self.policies.never_allows(call)
 
     def _principal_of(self, name: str) -> Mapping[str, Any] | None:
         if not callable(self._principal):

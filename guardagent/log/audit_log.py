@@ -8,6 +8,7 @@ nobody.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -19,13 +20,16 @@ from pathlib import Path
 from typing import Any, Self
 from weakref import WeakSet
 
-from guardagent.errors import LogError
+from guardagent._support.stores import StoreBusyError, held_lock
+from guardagent.errors import InputError, LogError
 from guardagent.log.chain import Chain, Entry, Head, HeadFile, checked_key
 from guardagent.log.records import RecordEncoder
+from guardagent.log.signatures import SigningKey
 from guardagent.log.stores import Rotation, is_address, open_reader, open_store
 from guardagent.log.verification import anchor_record
 
 _BATCH_SIZE = 1000
+SIGN_EVERY = 100  # entries, and at the end: with a key, everything before is signed
 _FORK_WAITS = 5.0  # seconds for a commit to end; the thread that commits may be the one that forks, in a signal handler
 _open: WeakSet[AuditLog] = WeakSet()
 
@@ -58,6 +62,7 @@ class AuditLog:
             this process, however it ends, but no loss of power.
         max_bytes: the size at which a file of JSON Lines is closed, and the log goes on in a new one.
         max_age: the age in seconds at which it is closed.
+        signing_key: the file of a private key, which signs the log: see `signatures`.
         clock: returns seconds since the epoch.
 
     Attributes:
@@ -79,8 +84,11 @@ class AuditLog:
         durable: bool = True,
         max_bytes: int | None = None,
         max_age: float | None = None,
+        signing_key: Path | str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._signer, self._signed = None if signing_key is None else SigningKey(signing_key), 0
+        self._is_unsigned = False  # whether this process has appended something since its last signature
         self.path = None if is_address(address) else Path(address)
         rotation = None if max_bytes is max_age is None else Rotation(max_bytes, max_age, clock)
         self._chain = Chain(checked_key(key, "key") if key is not None else None)
@@ -89,6 +97,7 @@ class AuditLog:
         self._address = address
         self._store = open_store(address, durable=durable, rotation=rotation)
         self.name = self._store.name
+        self._appends_within = getattr(self._store, "appends_within", False)  # another package's store may lack it
         self._last_seen: Entry | None = None  # the last entry seen
         try:
             self._require_head()
@@ -125,11 +134,34 @@ class AuditLog:
         Raises:
             LogError: it cannot be logged.
         """
-        return self._entries.encode(record)
+        text = self._entries.encode(record)
+        return text if self._signer is None else self._signer.signed(text)
 
     def append_prepared(self, text: str) -> int:
         """Appends the result of `prepare`, like `append`."""
         return self._wait_for_commit(self._enqueue(text))
+
+    def append_all(self, texts: Iterable[str], *, seconds: float) -> None:
+        """Appends several results of `prepare` in their order, with one commit.
+
+        Args:
+            texts: the results.
+            seconds: how long it may wait for others who write; 0 also refuses a log that is not in an SQLite file.
+
+        Raises:
+            LogError: not all of them could be written, or it is unknown whether they were.
+            StoreBusyError: others write for so long; nothing was written.
+        """
+        if seconds and not self._appends_within:
+            waiting = [self._enqueue(text) for text in texts]
+            for entry in waiting:
+                self._wait_for_commit(entry)
+            return
+        if not self._appends_within:
+            raise StoreBusyError(f"{self.name}: is not written at once")
+        with held_lock(self._committing, seconds=seconds):
+            self._require_open()
+            self._commit([_PendingEntry(text) for text in texts], seconds=seconds)
 
     @property
     def last_seq(self) -> int:
@@ -168,7 +200,24 @@ class AuditLog:
             self._require_open()
             last = self._store.last()
             self._require_end(last)
-            return Head.after(last, self._chain)
+            return Head.after(last, self._chain, self._signer)
+
+    def sign(self) -> int | None:
+        """Signs everything up to the last entry, by a new one. Returns its number; None if that was done already.
+
+        Raises:
+            InputError: the log has no signing key.
+            LogError: it cannot be written, or was changed.
+        """
+        if self._signer is None:
+            raise InputError(f"{self.name}: there is no key to sign with; expected AuditLog(..., signing_key=FILE)")
+        with self._committing:
+            self._require_open()
+            self._require_end(last := self._store.last())
+            if last is None or last.seq == self._signed:
+                return None
+            self._commit([], is_signed=True)
+            return self._signed
 
     def anchor(self, removed: int) -> int:
         """Appends an entry that allows the removal of all entries up to this number, and returns its own number.
@@ -185,6 +234,9 @@ class AuditLog:
             if not self._closed:
                 while self._pending:
                     self._commit_batch()
+                if self._signer is not None and self._is_unsigned:
+                    with contextlib.suppress(LogError):  # everything that was acknowledged is in the log
+                        self._commit([], is_signed=True)
                 self._closed = True
                 self._store.close()
         if self._workers is not None:
@@ -224,21 +276,29 @@ class AuditLog:
             _fail(batch, f"{self.name}: interrupted; it is unknown whether this was logged")
             raise
 
-    def _commit(self, batch: list[_PendingEntry]) -> None:
+    def _commit(self, batch: list[_PendingEntry], *, is_signed: bool = False, **options: float) -> None:
         entries: list[Entry] = []
+        signature: list[Entry] = []
 
         def make(last: Entry | None, own: Sequence[Mapping[str, Any]]) -> list[Entry]:
             self._require_end(last)
             entries[:] = self._chain.link(
                 last, [*map(self._entries.encode, own), *(pending_entry.text for pending_entry in batch)]
             )
-            return entries
+            last = entries[-1] if entries else last
+            if self._signer is not None and last is not None and (is_signed or last.seq - self._signed >= SIGN_EVERY):
+                record = self._entries.encode(self._signer.record(last.seq, last.hash))
+                signature[:] = self._chain.link(last, [record])
+            else:
+                signature.clear()
+            return [*entries, *signature]
 
-        self._store.append(make)
-        self._last_seen = entries[-1]
+        self._store.append(make, **options)
+        self._last_seen = [*entries, *signature][-1]
+        self._signed, self._is_unsigned = (signature[-1].seq, False) if signature else (self._signed, True)
         if self._head_file is not None:
-            self._head_file.update(Head.after(self._last_seen, self._chain))
-        for batch_entry, entry in zip(batch, entries[-len(batch) :], strict=True):
+            self._head_file.update(Head.after(self._last_seen, self._chain, self._signer))
+        for batch_entry, entry in zip(batch, entries[len(entries) - len(batch) :], strict=True):
             batch_entry.seq = entry.seq
 
     def _require_end(self, last: Entry | None) -> None:

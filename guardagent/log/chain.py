@@ -18,10 +18,10 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from guardagent._support.files import folder_lock, parse_json, read_text, replace_file
 from guardagent.errors import ContentError, InputError, LogError
@@ -122,6 +122,12 @@ _VERSION = 1
 _MAX_HEAD_BYTES = 10_000
 
 
+class HeadSigner(Protocol):
+    """Signs heads, as a `SigningKey` does."""
+
+    def head(self, count: int, digest: str) -> Mapping[str, str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """The end of a log.
@@ -130,17 +136,20 @@ class Head:
         count: the number of entries.
         digest: the hash of the last one.
         mac: authenticates both, if the log has a key.
+        signature: signs both, if the log has a private key.
     """
 
     count: int
     digest: str
     mac: str | None = None
+    signature: Mapping[str, str] | None = None
 
     @classmethod
-    def after(cls, last: Entry | None, chain: Chain) -> Head:
+    def after(cls, last: Entry | None, chain: Chain, signer: HeadSigner | None = None) -> Head:
         """Returns the head of a log that ends with an entry."""
         count, digest = (last.seq, last.hash) if last is not None else (0, FIRST)
-        return cls(count, digest, chain.head_hash(count, digest) if chain.keyed else None)
+        mac = chain.head_hash(count, digest) if chain.keyed else None
+        return cls(count, digest, mac, None if signer is None else signer.head(count, digest))
 
     @classmethod
     def load(cls, path: Path | str) -> Head:
@@ -152,7 +161,10 @@ class Head:
         return _parse_head(parse_json(read_text(path, limit=_MAX_HEAD_BYTES), path), path)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"guardagent_log_head": _VERSION, **asdict(self)}
+        head = {"guardagent_log_head": _VERSION, **asdict(self)}
+        if self.signature is None:
+            del head["signature"]  # as releases without signatures read it
+        return head
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict())
@@ -224,14 +236,18 @@ class HeadFile:
 
 
 def _parse_head(value: Any, path: Path | str) -> Head:
-    if not isinstance(value, dict) or value.keys() != {"guardagent_log_head", "count", "digest", "mac"}:
+    names = {"guardagent_log_head", "count", "digest", "mac"}
+    if not isinstance(value, dict) or value.keys() - {"signature"} != names:
         raise ContentError("is not the head of a log; expected one from 'AuditLog' or 'guardagent log verify'", path)
     version, count, digest, mac = (value[key] for key in ("guardagent_log_head", "count", "digest", "mac"))
     if version != _VERSION:
         raise ContentError(f"has version {version!r}; expected version {_VERSION}", path)
     if type(count) is not int or count < 0 or type(digest) is not str or not isinstance(mac, str | None):
         raise ContentError("is not the head of a log; expected 'count', 'digest' and 'mac'", path)
-    return Head(count, digest, mac)
+    signature = value.get("signature")
+    if not isinstance(signature, dict | None):
+        raise ContentError("has an invalid signature; expected 'key' and 'value'", path)
+    return Head(count, digest, mac, signature)
 
 
 MIN_KEY = 16  # bytes

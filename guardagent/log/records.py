@@ -471,6 +471,7 @@ def verdict_record(
         action: the action of the call, for rules.
         tags: the tags of the call, for rules.
     """
+    grants = verdict.details.get("grants")
     return {
         "kind": "verdict",
         "conversation": conversation,
@@ -490,6 +491,7 @@ def verdict_record(
         "violations": [violation.to_dict() for violation in verdict.violations],
         "errors": verdict.errors,
         **({"withheld": verdict.withheld} if verdict.withheld else {}),
+        **({"grants": grants} if grants and verdict.checked_by == "policy" else {}),  # a program's may have any names
         "checked_by": verdict.checked_by,
         "policy": policy or (permit.policy if permit is not None else None),
         "permit": _permit(permit),

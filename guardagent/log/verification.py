@@ -23,6 +23,8 @@ from typing import Any, Literal, NamedTuple, TextIO
 from guardagent.errors import ContentError, InputError, LogError, UnknownNameError
 from guardagent.log.chain import Chain, DamagedLogError, Entry, Head
 from guardagent.log.records import canonical_json, timestamp
+from guardagent.log.signatures import KIND as SIGNATURE
+from guardagent.log.signatures import PublicKeys
 from guardagent.log.stores import LogReader, LogSource, open_reader
 from guardagent.types import Decision
 
@@ -116,24 +118,28 @@ class LogReport:
         return f"{self.status}: {entry}{self.problem}"
 
 
-def verify_log(source: LogSource, *, key: bytes | None = None, head: Head | None = None) -> LogReport:
+def verify_log(
+    source: LogSource, *, key: bytes | None = None, head: Head | None = None, public_keys: PublicKeys | None = None
+) -> LogReport:
     """Reads a log in constant memory, and changes nothing. Others may append to it meanwhile.
 
     Args:
         source: the log: a file with those that it continues, several files in order, or the address of a stream.
         key: the log's key.
         head: an earlier head of this log, however old: the entries it covers must still be there.
+        public_keys: the keys of its signatures, all of which must be valid. Without any signature it is `unchecked`.
 
     Raises:
         InputError: the log is missing, cannot be read, or is not a log.
     """
-    return _Verification(source, Chain(key), head).report()
+    return _Verification(source, Chain(key), head, public_keys).report()
 
 
 class _Verification:
     """One reading of a log."""
 
-    def __init__(self, source: LogSource, chain: Chain, head: Head | None) -> None:
+    def __init__(self, source: LogSource, chain: Chain, head: Head | None, keys: PublicKeys | None) -> None:
+        self._keys, self._signed = keys, 0
         self._source = source
         self._chain = chain
         self._head = head
@@ -153,6 +159,15 @@ class _Verification:
             return self._report("unchecked", problem="it was written with a key; expected that key")
         if problem is not None:
             return self._report("tampered", max(self._count + 1, self._first), problem)
+        if self._keys is not None:
+            if self._head is not None and self._head.signature is not None:
+                about = self._head.count, self._head.digest, self._head.signature
+                if problem := self._keys.head_problem(*about):
+                    return self._report("tampered", problem=f"the head {problem}")
+                self._signed = max(self._signed, self._head.count)
+            if not self._signed:
+                return self._report("unchecked", problem="no entry or head is signed by one of the public keys")
+            self._reading.notes.append(f"signed up to entry {self._signed:,} of {self._count:,}")
         return self._report("whole" if self._meets_head else "end_unchecked")
 
     @property
@@ -170,7 +185,7 @@ class _Verification:
                         return beginning
                 elif problem := self._chain.link_problem(entry, self._last):
                     return problem
-                if problem := self._differs_from_head(entry):
+                if problem := self._differs_from_head(entry) or self._signature_problem(entry):
                     return problem
                 self._last = entry
         except DamagedLogError as damaged:
@@ -190,6 +205,15 @@ class _Verification:
             return None
         self._meets_head = True
         return None if entry.hash == self._head.digest else "differs from the one in the head: this is another log"
+
+    def _signature_problem(self, entry: Entry) -> str | None:
+        if self._keys is None or '"signature"' not in entry.text:
+            return None
+        fields = json.loads(entry.text)
+        problem = self._keys.entry_problem(fields, entry.seq, entry.prev)
+        if problem is None and fields.get("kind") == SIGNATURE:
+            self._signed = entry.seq - 1
+        return problem
 
     def _end_problem(self) -> str | None:
         """A head of entries that were all removed, or of an empty log, says nothing about later ones."""
@@ -336,10 +360,10 @@ def _row(parsed_entry: ParsedEntry) -> list[Any]:
     other = {name: value for name, value in parsed_entry.fields.items() if name not in COLUMNS}
     chained = {"seq": parsed_entry.entry.seq, "prev": parsed_entry.entry.prev, "hash": parsed_entry.entry.hash}
     row = {**parsed_entry.fields, **chained, "other": other or None}
-    return [_cell(row.get(name)) for name in COLUMNS]
+    return [csv_cell(row.get(name)) for name in COLUMNS]
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """Quotes strings that a spreadsheet would treat as a formula."""
     if value is None or isinstance(value, bool | int | float):
         return value

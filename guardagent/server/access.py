@@ -18,6 +18,9 @@ roles:
 tenant:
   claim: organisation
   values: {"4711": shop}
+groups:
+  claim: groups
+  values: {finance-leads: finance-lead}
 """
 
 from __future__ import annotations
@@ -35,10 +38,11 @@ from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
 from guardagent._support.http import is_loopback
+from guardagent._support.json_values import record_of
 from guardagent._support.requirements import require
 from guardagent._support.stores import SqliteFile, StoreFormat
 from guardagent.errors import (
@@ -49,7 +53,6 @@ from guardagent.errors import (
     UnauthenticatedError,
     UnknownNameError,
     error_text,
-    name_hint,
 )
 from guardagent.types.values import SessionPrincipal
 
@@ -66,6 +69,7 @@ class CallerRole(StrEnum):
     AGENT = "agent"
     APPROVER = "approver"
     AUDITOR = "auditor"
+    OPERATOR = "operator"
     ADMIN = "admin"
 
 
@@ -77,14 +81,16 @@ class Caller:
         id: its name.
         roles: its roles; without any, it may do nothing.
         tenant: its tenant, or `*` for an admin of all tenants.
+        groups: the groups of an approver, which `escalate_to:` of a policy names as `roles`.
 
     Raises:
-        InputError: the id or the tenant is invalid, an agent has a second role, or `*` is not an admin's.
+        InputError: the id, the tenant or a group is invalid, an agent has a second role, or `*` is not an admin's.
     """
 
     id: str
     roles: frozenset[CallerRole]
     tenant: str
+    groups: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id) or not self.id.isprintable():
@@ -99,6 +105,9 @@ class Caller:
                 f"the tenant is {self.tenant[:300]!r}; expected letters, digits and . _ : -, such as 'shop'; "
                 "or '*', every tenant, for an admin"
             )
+        for group in self.groups:
+            if not _ID.fullmatch(group) or not group.isprintable():
+                raise InputError(f"a group is {group[:300]!r}; expected up to 200 characters, no space at its ends")
 
     def can_see(self, tenant: str) -> bool:
         """Whether a tenant is the caller's."""
@@ -127,6 +136,7 @@ def roles_of(names: Iterable[str]) -> frozenset[CallerRole]:
 # --- operations
 
 _AGENT, _APPROVER, _AUDITOR, _ADMIN = CallerRole.AGENT, CallerRole.APPROVER, CallerRole.AUDITOR, CallerRole.ADMIN
+_OPERATOR = CallerRole.OPERATOR
 
 
 class AccessedOperation(StrEnum):
@@ -141,6 +151,10 @@ class AccessedOperation(StrEnum):
     FOLLOW_APPROVALS = "follow approvals"
     """Read an approval; an agent only sees the status of those that it waits for."""
     ANSWER_APPROVALS = "answer approvals"
+    REVOKE_GRANTS = "revoke grants"
+    READ_STOPS = "read stops"
+    STOP = "stop agents"
+    LIFT_STOPS = "lift stops"
     READ_POLICIES = "read policies"
     CHANGE_POLICIES = "change policies"
     READ_LOG = "read the log"
@@ -154,16 +168,20 @@ PERMITTED: Mapping[AccessedOperation, frozenset[CallerRole]] = MappingProxyType(
     {
         AccessedOperation.CALL: frozenset({_AGENT}),
         AccessedOperation.JUDGE: frozenset({_AGENT}),
-        AccessedOperation.READ_SESSIONS: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
+        AccessedOperation.READ_SESSIONS: frozenset({_APPROVER, _AUDITOR, _OPERATOR, _ADMIN}),
         AccessedOperation.READ_APPROVALS: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.FOLLOW_APPROVALS: frozenset({_AGENT, _APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.ANSWER_APPROVALS: frozenset({_APPROVER}),
+        AccessedOperation.REVOKE_GRANTS: frozenset({_APPROVER, _ADMIN}),
+        AccessedOperation.READ_STOPS: frozenset({_APPROVER, _AUDITOR, _OPERATOR, _ADMIN}),
+        AccessedOperation.STOP: frozenset({_OPERATOR, _ADMIN}),
+        AccessedOperation.LIFT_STOPS: frozenset({_ADMIN}),
         AccessedOperation.READ_POLICIES: frozenset({_APPROVER, _AUDITOR, _ADMIN}),
         AccessedOperation.CHANGE_POLICIES: frozenset({_ADMIN}),
         AccessedOperation.READ_LOG: frozenset({_AUDITOR, _ADMIN}),
         AccessedOperation.READ_METRICS: frozenset({_AUDITOR, _ADMIN}),
         AccessedOperation.MANAGE_TOKENS: frozenset({_ADMIN}),
-        AccessedOperation.READ_INTERFACE: frozenset({_AGENT, _APPROVER, _AUDITOR, _ADMIN}),
+        AccessedOperation.READ_INTERFACE: frozenset({_AGENT, _APPROVER, _AUDITOR, _OPERATOR, _ADMIN}),
     }
 )
 """The roles of each operation. One that is missing here is nobody's."""
@@ -196,7 +214,6 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 DEFAULT_ALGORITHMS = ("RS256", "ES256")
 
-_KEYS = ("issuer", "audience", "keys", "algorithms", "principal", "roles", "tenant", "leeway")
 _MAX_LEEWAY = 300
 
 
@@ -205,17 +222,21 @@ class ClaimValues:
     """The meanings of the values of a claim.
 
     Attributes:
-        path: the keys that lead to the claim; none for a value that needs no claim.
+        claim: the keys that lead to it.
         values: a value of the claim -> its meaning. Any other value has none.
     """
 
-    path: tuple[str, ...]
+    claim: tuple[str, ...]
     values: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if not (self.claim and self.values):
+            raise InputError("'claim' or 'values' is empty; expected a string, and a mapping from values of the claim")
 
     def of(self, claims: Mapping[str, Any]) -> frozenset[str]:
         """Returns the meanings of the claim in a token."""
         claim: Any = claims
-        for key in self.path:
+        for key in self.claim:
             claim = claim.get(key) if isinstance(claim, Mapping) else None
         listed = claim if isinstance(claim, list) else [claim]
         return frozenset(
@@ -223,6 +244,44 @@ class ClaimValues:
             for claim_value in listed
             if isinstance(claim_value, str) and claim_value in self.values
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SignInSettings:
+    """The console as a client of an OpenID provider, for people who sign in there.
+
+    Attributes:
+        client_id: its id at the provider, and the audience of the ID tokens that it accepts.
+        client_secret_file: the file with its secret; None for a public client.
+        scopes: the scopes that it asks for, besides `openid`.
+        authorize, token: the URLs of the provider's endpoints; empty for those that the provider publishes.
+        end_session: the URL where a person who signs out goes; empty for nowhere.
+        hosts: further hosts that published endpoints may have, besides that of the issuer.
+    """
+
+    client_id: str
+    client_secret_file: Path | None = None
+    scopes: tuple[str, ...] = ()
+    authorize: str = ""
+    token: str = ""
+    end_session: str = ""
+    hosts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("authorize", "token", "end_session"):
+            if url := getattr(self, name):
+                require_secure_url(url, name)
+        if bool(self.authorize) is not bool(self.token):
+            raise InputError("one of 'authorize' and 'token' is missing; expected both, or neither")
+        self.client_secret()
+
+    def client_secret(self) -> str | None:
+        """Reads the secret.
+
+        Raises:
+            InputError: the file is missing, or has more than one line.
+        """
+        return None if self.client_secret_file is None else _text(read_text(self.client_secret_file).strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +294,14 @@ class OidcSettings:
         keys: the URL of the provider's public keys (JWKS).
         roles: the roles of the claims.
         tenant: the tenant of the claims; a string for one that is always the same.
+        groups: the groups of the claims; None for none.
         algorithms: the accepted signatures.
         principal: the claim with the caller's id.
         leeway: how many seconds the clocks may differ.
+        sign_in: how people sign in to the console at the provider; None if they do not.
 
     Raises:
-        InputError: an algorithm has no public key, or none is named.
+        InputError: an algorithm has no public key, a role or a tenant is invalid, or another value is.
     """
 
     issuer: str
@@ -248,100 +309,64 @@ class OidcSettings:
     keys: str
     roles: ClaimValues
     tenant: ClaimValues | str
+    groups: ClaimValues | None = None
     algorithms: tuple[str, ...] = DEFAULT_ALGORITHMS
     principal: str = "sub"
     leeway: float = 30
+    sign_in: SignInSettings | None = None
 
     def __post_init__(self) -> None:
         for algorithm in self.algorithms or (None,):
             if algorithm not in ALGORITHMS:
                 raise InputError(f"'algorithms' has {algorithm!r}; expected a list of these: {', '.join(ALGORITHMS)}")
+        require_secure_url(self.keys, "keys")
+        if self.sign_in is not None and not self.sign_in.token:
+            require_secure_url(self.issuer, "issuer")  # publishes the endpoints
+        if not 0 <= self.leeway <= _MAX_LEEWAY:
+            raise InputError(f"'leeway' is {self.leeway}; expected seconds from 0 to {_MAX_LEEWAY}")
+        roles_of(self.roles.values.values())
+        for name in [self.tenant] if isinstance(self.tenant, str) else self.tenant.values.values():
+            Caller("a caller", frozenset({CallerRole.ADMIN}), name)  # requires a valid name
 
 
 def read_oidc_settings(path: Path | str) -> OidcSettings:
-    """Reads the description of an OpenID provider.
+    """Reads the description of an OpenID provider. Its paths are relative to its folder.
 
     Raises:
         InputError: the file is missing or invalid.
     """
-    value = parse_yaml(read_text(path), path)
+    value, folder = parse_yaml(read_text(path), path), Path(path).parent
+    sections = [value, *value.values()] if isinstance(value, dict) else []
+    for section in sections:
+        for name in {"claim", "algorithms", "scopes", "hosts"} & section.keys() if isinstance(section, dict) else ():
+            section[name] = section[name] if isinstance(section[name], list) else [section[name]]
     try:
-        mapping = _mapping(value, "the file", _KEYS, required=("issuer", "audience", "keys", "roles", "tenant"))
-        return OidcSettings(
-            issuer=_text(mapping["issuer"], "issuer"),
-            audience=_text(mapping["audience"], "audience"),
-            keys=_url(mapping["keys"]),
-            roles=_roles(mapping["roles"]),
-            tenant=_tenant(mapping["tenant"]),
-            algorithms=_listed(mapping.get("algorithms", list(DEFAULT_ALGORITHMS))),
-            principal=_text(mapping.get("principal", "sub"), "principal"),
-            leeway=_leeway(mapping.get("leeway", 30)),
-        )
-    except InputError as error:
+        return record_of(OidcSettings, value, "", {str: _text, Path: lambda text: folder / _text(text)})
+    except ValueError as error:
         raise ContentError(str(error), path) from None
 
 
-def _mapping(value: Any, place: str, known: tuple[str, ...], required: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{place} is a {type(value).__name__}; expected a mapping with {', '.join(required)}")
-    for name in value:
-        if name not in known:
-            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), known)}")
-    missing = [name for name in required if name not in value]
-    if missing:
-        raise InputError(f"{place} lacks {missing[0]!r}; expected {', '.join(required)}")
-    return value
+def require_secure_url(text: str, name: str) -> None:
+    """Requires a URL to which secrets may be sent: https, or http on this machine, without a user.
 
-
-def _text(value: Any, place: str) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InputError(f"{place!r} is {value!r}; expected a string that is not empty")
-    return value
-
-
-def _url(value: Any) -> str:
-    text = _text(value, "keys")
+    Raises:
+        InputError: it is another one, or not a URL.
+    """
     try:
         url = urlsplit(text)
         is_safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))
+        is_safe = is_safe and bool(url.hostname) and url.username is None and url.port != 0
     except ValueError:
         is_safe = False
-    if not is_safe or not url.hostname:
-        raise InputError(f"'keys' is {text!r}; expected a URL that begins with 'https://'")
-    return text
+    if not is_safe:
+        expected = "expected a URL that begins with 'https://', or http on this machine, without a user"
+        raise InputError(f"{name!r} is {text!r}; {expected}")
 
 
-def _leeway(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_LEEWAY:
-        raise InputError(f"'leeway' is {value!r}; expected seconds from 0 to {_MAX_LEEWAY}")
+def _text(value: str) -> str:
+    if not value.strip() or not value.isprintable():
+        raise InputError(f"is {value!r}; expected a string of one line that is not empty")
     return value
-
-
-def _roles(value: Any) -> ClaimValues:
-    claim_values = _claim_values(value, "roles")
-    roles_of(claim_values.values.values())
-    return claim_values
-
-
-def _tenant(value: Any) -> ClaimValues | str:
-    claim_values = value if isinstance(value, str) else _claim_values(value, "tenant")
-    for name in [claim_values] if isinstance(claim_values, str) else claim_values.values.values():
-        Caller("a caller", frozenset({CallerRole.ADMIN}), name)  # requires a valid name
-    return claim_values
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
-def _claim_values(value: Any, place: str) -> ClaimValues:
-    mapping = _mapping(value, f"'{place}'", ("claim", "values"), required=("claim", "values"))
-    path = _listed(mapping["claim"]) or (None,)
-    values = mapping["values"]
-    if not isinstance(values, dict) or not values:
-        raise InputError(f"'values' of {place!r} is {values!r}; expected a mapping from values of the claim")
-    meanings = {_text(name, f"values of {place}"): _text(of, f"values of {place}") for name, of in values.items()}
-    return ClaimValues(tuple(_text(key, f"claim of {place}") for key in path), meanings)
 
 
 # --- verification of its tokens
@@ -368,7 +393,7 @@ class OidcVerifier:
 
     def __init__(self, settings: OidcSettings) -> None:
         require({"pyjwt": "2.15", "cryptography": "42"}, "server")
-        self._settings, self._keys = settings, _provider_keys(settings.keys)
+        self.settings, self._keys = settings, _provider_keys(settings.keys)
 
     def caller(self, token: str) -> Caller:
         """Returns the caller of a token.
@@ -378,33 +403,53 @@ class OidcVerifier:
             ForbiddenError: its claims name no tenant, or roles that exclude each other.
             AccessError: the provider's keys are not available.
         """
+        return self._caller(self._verified(token, self.settings.audience))
+
+    def signed_in(self, id_token: str, nonce: str | None = None) -> Caller:
+        """Returns the person of an ID token that the provider has issued to the console.
+
+        Args:
+            id_token: the token.
+            nonce: the value that it must repeat when the person signs in; None afterwards.
+
+        Raises:
+            as `caller`.
+        """
+        client = "" if self.settings.sign_in is None else self.settings.sign_in.client_id
+        claims = self._verified(id_token, client)
+        is_alone = claims["aud"] in (client, [client])
+        is_for_us = bool(client) and claims.get("azp", client if is_alone else None) == client
+        if not is_for_us or (nonce is not None and claims.get("nonce") != nonce):
+            raise UnauthenticatedError("the token is not valid")
+        return self._caller(claims)
+
+    def _verified(self, token: str, audience: str) -> Mapping[str, Any]:
         if len(token) > MAX_TOKEN:
             raise UnauthenticatedError(f"the token has more than {MAX_TOKEN:,} characters")
         try:
-            claims = self._claims(token)
+            return self._claims(token, audience)
         except AccessError:
             raise
         except Exception as error:  # noqa: BLE001 - a token that a library cannot read is not valid
             _log.info("a token is refused: %s", error_text(error)[:300])
             raise UnauthenticatedError("the token is not valid") from None
-        return self._caller(claims)
 
-    def _claims(self, token: str) -> Mapping[str, Any]:
+    def _claims(self, token: str, audience: str) -> Mapping[str, Any]:
         import jwt
 
         header = jwt.get_unverified_header(token)
-        if header.get("alg") not in self._settings.algorithms or not isinstance(header.get("kid"), str):
+        if header.get("alg") not in self.settings.algorithms or not isinstance(header.get("kid"), str):
             raise UnauthenticatedError("the token is not valid")
         claims: Mapping[str, Any] = jwt.decode(
             token,
             self._key(header["kid"]),
-            algorithms=self._settings.algorithms,
-            issuer=self._settings.issuer,
-            audience=self._settings.audience,
-            leeway=self._settings.leeway,
-            options={"require": ["exp", "iss", "aud", self._settings.principal]},
+            algorithms=self.settings.algorithms,
+            issuer=self.settings.issuer,
+            audience=audience,
+            leeway=self.settings.leeway,
+            options={"require": ["exp", "iss", "aud", self.settings.principal]},
         )
-        if not isinstance(claims[self._settings.principal], str):
+        if not isinstance(claims[self.settings.principal], str):
             raise UnauthenticatedError("the token is not valid")
         return claims
 
@@ -419,12 +464,15 @@ class OidcVerifier:
             raise UnauthenticatedError("the token is not valid") from None
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
-        tenant = self._settings.tenant
+        tenant = self.settings.tenant
         tenants = frozenset({tenant}) if isinstance(tenant, str) else tenant.of(claims)
         if len(tenants) != 1:
             raise ForbiddenError("the token names no tenant that the operator knows, or several")
         try:
-            return Caller(claims[self._settings.principal], roles_of(self._settings.roles.of(claims)), *tenants)
+            roles, of_groups = roles_of(self.settings.roles.of(claims)), self.settings.groups
+            groups = frozenset[str]() if of_groups is None else of_groups.of(claims)
+            (name,) = tenants
+            return Caller(claims[self.settings.principal], roles, name, groups)
         except InputError as error:
             raise ForbiddenError(str(error)) from None
 
@@ -468,7 +516,9 @@ _FORMAT = StoreFormat(
 )
 _COLUMNS = "id, principal, roles, tenant, created, expires, revoked"
 _NO_HASH = bytes(32)
+_GROUP = "@"  # before a group, which has its place beside the roles: releases without groups refuse such a token
 _LONGEST = 3653 * 86400.0
+_MAX_KNOWN = 10_000
 _LAST_TIME = 253402300799  # the end of the year 9999
 
 
@@ -514,6 +564,7 @@ class TokenStore:
         if not create and not path.exists():
             raise InputError(f"{path}: no such file; expected one that 'guardagent token create' has created")
         self._file, self._clock = SqliteFile(path, _FORMAT), clock
+        self._known: tuple[object, dict[bytes, IssuedToken]] = None, {}  # the version of the file -> tokens as read
 
     def create(self, caller: Caller, seconds: float | None) -> tuple[IssuedToken, str]:
         """Creates a token for a caller.
@@ -536,10 +587,45 @@ class TokenStore:
         name, now = f"{PREFIX}{secrets.token_hex(6)}", self._clock()
         text = f"{name}_{secrets.token_hex(32)}"
         issued = IssuedToken(name, caller, now, None if seconds is None else now + seconds, None)
-        row = (name, _hash(text), caller.id, " ".join(sorted(caller.roles)), caller.tenant, now, issued.expires)
+        roles = " ".join([*sorted(caller.roles), *(_GROUP + quote(group, safe="") for group in sorted(caller.groups))])
+        row = (name, _hash(text), caller.id, roles, caller.tenant, now, issued.expires)
         with self._file.transaction() as db:
             db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", row)
         return issued, text
+
+    def rotate(self, name: str, seconds: float | None = None, overlap: float = 0.0) -> tuple[IssuedToken, str]:
+        """Creates a token for the caller of another one, which ends.
+
+        Args:
+            name: the id of the other token, or the whole token.
+            seconds: how long the new token is valid; None for as long as the other one was at first.
+            overlap: how many seconds the other one stays valid, unless it ends before.
+
+        Returns:
+            as `create`.
+
+        Raises:
+            InputError: there is no such token, it is no longer valid, or a time is out of range.
+            AccessError: the file cannot be written.
+        """
+        match = TOKEN.fullmatch(name)
+        name, now = match[1] if match else name, self._clock()
+        issued = next((token for token in self.list() if token.id == name), None)
+        if issued is None:
+            raise _no_token(name)
+        if (status := issued.status(now)) != "valid":
+            raise InputError(f"the token {name} is {status}; create another one with 'guardagent token create'")
+        if not 0 <= overlap <= _LONGEST:
+            raise InputError(f"the old token stays valid for {overlap!r} seconds; expected up to ten years")
+        if seconds is None and issued.expires is not None:
+            seconds = issued.expires - issued.created
+        created = self.create(issued.caller, seconds)
+        if not overlap:
+            self.revoke(name)
+        elif issued.expires is None or issued.expires > now + overlap:
+            with self._file.transaction() as db:
+                db.execute("UPDATE tokens SET expires = ? WHERE id = ?", (now + overlap, name))
+        return created
 
     def caller(self, text: str) -> Caller:
         """Returns the caller of a token.
@@ -549,14 +635,27 @@ class TokenStore:
             AccessError: the file cannot be read, or is damaged.
         """
         match = TOKEN.fullmatch(text)
-        row = None if match is None else self._row(match[1])
+        version, row = (None, None) if match is None else self._row(match[1])
         stored = _NO_HASH if row is None or not isinstance(row[0], bytes) else row[0]
         if not hmac.compare_digest(stored, _hash(text)) or row is None:
             raise UnauthenticatedError("the token is not valid")
         issued = _issued(row[1:])
         if issued.status(self._clock()) != "valid":
             raise UnauthenticatedError("the token is not valid")
+        known_version, tokens = self._known
+        if version != known_version or len(tokens) >= _MAX_KNOWN:
+            tokens = {}
+            self._known = version, tokens
+        tokens[stored] = issued  # not through `_known`: another thread may have read a later version, with a revocation
         return issued.caller
+
+    def at_once(self, text: str) -> Caller | None:
+        """Returns the caller of a valid token if the file has not changed since it was read; None otherwise."""
+        version, known = self._known
+        if version is None or self._file.version() != version:
+            return None
+        issued = known.get(_hash(text))
+        return None if issued is None or issued.status(self._clock()) != "valid" else issued.caller
 
     def list(self) -> list[IssuedToken]:
         """Returns all tokens, the oldest first.
@@ -585,18 +684,38 @@ class TokenStore:
                 "UPDATE tokens SET revoked = coalesce(revoked, ?) WHERE id = ?", (self._clock(), name)
             ).rowcount
         if not revoked:
-            shown = repr(name) if _TOKEN_ID.fullmatch(name) else "that"  # it may be a secret
-            raise InputError(f"no token has the id {shown}; expected one that 'guardagent token list' shows")
+            raise _no_token(name)
 
     def close(self) -> None:
         """Closes the file; the next use opens it again."""
         self._file.close()
 
-    def _row(self, name: str) -> tuple[Any, ...] | None:
+    def _row(self, name: str) -> tuple[object, tuple[Any, ...] | None]:
+        """Returns the version of the file, and a row that is at least as new."""
         query = f"SELECT hash, {_COLUMNS} FROM tokens WHERE id = ?"  # noqa: S608
         with self._file.connected() as db:
-            row: tuple[Any, ...] | None = db.execute(query, (name,)).fetchone()
-        return row
+            return self._file.version_in(db), db.execute(query, (name,)).fetchone()
+
+
+def token_record(action: str, by: str, token: IssuedToken | str, **more: Any) -> dict[str, Any]:
+    """Returns the record of a change of a token, for a log.
+
+    Args:
+        action: `created`, `rotated` or `revoked`.
+        by: who changed it.
+        token: the token, or its id.
+        more: further fields.
+    """
+    record = {"kind": "token", "action": action, "by": by, **more}
+    if isinstance(token, str):
+        return {**record, "token": token}
+    caller = {"principal": token.caller.id, "roles": sorted(token.caller.roles), "tenant": token.caller.tenant}
+    return {**record, "token": token.id, **caller, "expires": token.expires}
+
+
+def _no_token(name: str) -> InputError:
+    shown = repr(name) if _TOKEN_ID.fullmatch(name) else "that"  # it may be a secret
+    return InputError(f"no token has the id {shown}; expected one that 'guardagent token list' shows")
 
 
 def _hash(text: str) -> bytes:
@@ -606,7 +725,9 @@ def _hash(text: str) -> bytes:
 def _issued(row: tuple[Any, ...]) -> IssuedToken:
     name, principal, roles, tenant, *times = row
     try:
-        caller = Caller(principal, roles_of(roles.split()), tenant)
+        names = roles.split()
+        groups = frozenset(unquote(name.removeprefix(_GROUP)) for name in names if name.startswith(_GROUP))
+        caller = Caller(principal, roles_of(name for name in names if not name.startswith(_GROUP)), tenant, groups)
     except (InputError, TypeError, AttributeError) as error:
         raise _damaged(name, error) from None
     if times[0] is None or not all(time is None or _is_time(time) for time in times):
@@ -636,10 +757,11 @@ class AccessControl:
 
     Attributes:
         tokens: the token store; None if there is none.
+        oidc: verifies the tokens of the provider; None if there is none.
     """
 
     def __init__(self, tokens: TokenStore | None = None, oidc: OidcVerifier | None = None) -> None:
-        self.tokens, self._oidc = tokens, oidc
+        self.tokens, self.oidc = tokens, oidc
 
     def authenticate(self, authorization: Sequence[str]) -> Caller:
         """Returns the caller of a request.
@@ -658,10 +780,15 @@ class AccessControl:
         match = _BEARER.fullmatch(authorization[0].strip(" \t"))
         if match is None:
             raise UnauthenticatedError("the header Authorization is invalid; expected 'Bearer' and a token")
-        accepted = self.tokens if match[1].startswith(PREFIX) else self._oidc
+        accepted = self.tokens if match[1].startswith(PREFIX) else self.oidc
         if accepted is None:
             raise UnauthenticatedError("the token is not valid")
         return accepted.caller(match[1])
+
+    def at_once(self, authorization: Sequence[str]) -> Caller | None:
+        """Returns the caller of a request as `authenticate`, if nothing has to be waited for; None otherwise."""
+        match = _BEARER.fullmatch(authorization[0].strip(" \t")) if len(authorization) == 1 else None
+        return None if match is None or self.tokens is None else self.tokens.at_once(match[1])
 
     def admit(self, authorization: Sequence[str], operation: str) -> SessionPrincipal:
         """Returns the principal of a request that concerns its caller's own tenant.

@@ -3,7 +3,7 @@
 They are kept for all tenants in the state that servers share. A preview foresees the effect of an approval: the guard
 judges the call in a copy of its session, without effect.
 
-pending -> approved or edited   enough approvers agree about the same arguments
+pending -> approved or edited   enough approvers agree about the same arguments, for each rule that escalated
 pending -> rejected             one approver rejects
 pending -> expired              the deadline passes
 approved or edited -> used      the call was allowed with it, once
@@ -19,20 +19,26 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 from guardagent.enforcement.approval import Approval, names_call, shown_digest
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.wire import read_value, write_value
 from guardagent.errors import ForbiddenError, GuardError, error_text
+from guardagent.policy.scope import EscalationStage
+from guardagent.policy.views import host_text
 from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.guards import HostSession
-from guardagent.server.settings import ApprovalRules, WebhookEvent
-from guardagent.server.state import StateStore
+from guardagent.server.settings import ApprovalRules
+from guardagent.server.state import StateStore, StoredItem
 from guardagent.session.session import Session
 from guardagent.types import Decision, Verdict
 
+JSON = dict[str, Any]
+Groups = Collection[str]  # of an approver
+Asking = Mapping[str, Sequence[EscalationStage]]  # rules that escalated, with what each states about who may approve
 ApprovalStatus = Literal["pending", "approved", "edited", "rejected", "expired", "used"]
 FINAL: tuple[ApprovalStatus, ...] = ("rejected", "expired", "used")
 
@@ -53,8 +59,10 @@ class ApprovalRecord:
         quorum, four_eyes: as in `ApprovalRules`.
         status: the last one that was stored; `at` tells the one at a time.
         args: the arguments of the last edit; None if nobody edited them.
-        steps: the answers: `by`, `choice`, `reason`, `at`.
+        steps: the answers: `by`, `choice`, `reason`, `at`, and what it grants by rule, if it does (`grant`).
         proposed: the digest of the call as the agent proposed it, if a reviewer's edit led to this one; else empty.
+        stages: by rule, who may answer one after the other: `groups` (None for every approver), `quorum`, `since` and
+            `until`. Empty if no rule has `escalate_to:`; then `quorum` of all approvers have to agree.
     """
 
     session: str
@@ -74,6 +82,7 @@ class ApprovalRecord:
     args: Mapping[str, Any] | None = None
     steps: tuple[Mapping[str, Any], ...] = ()
     proposed: str = ""
+    stages: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> ApprovalRecord:
@@ -84,12 +93,47 @@ class ApprovalRecord:
     def content(self) -> dict[str, Any]:
         """Its value in a store."""
         content = {name: getattr(self, name) for name in self.__slots__}
-        return content if self.proposed else {name: value for name, value in content.items() if name != "proposed"}
+        return {name: value for name, value in content.items() if value or name not in ("proposed", "stages")}
 
     def at(self, now: float) -> ApprovalRecord:
-        """Returns the record at a time: nothing can be approved or used after the deadline."""
-        is_late = now >= self.deadline and self.status in ("pending", "approved", "edited")
-        return replace(self, status="expired") if is_late else self
+        """Returns the record at a time: nothing can be approved or used after the deadline.
+
+        Enough approvers may agree as a stage begins: those of the stage before can be enough for the next one.
+        """
+        if now >= self.deadline and self.status in ("pending", "approved", "edited"):
+            return replace(self, status="expired")
+        if self.status == "pending" and all(self._is_met(chain, now) for _, chain in self._chains):
+            return replace(self, status="approved" if self.args is None else "edited")
+        return self
+
+    @property
+    def _chains(self) -> list[tuple[Sequence[str], Sequence[Mapping[str, Any]]]]:
+        """Rules with their stages."""
+        plain = {"groups": None, "quorum": self.quorum, "since": self.created, "until": self.deadline}
+        return [([rule], chain) for rule, chain in self.stages.items()] or [(self.rules, [plain])]
+
+    def _is_met(self, chain: Sequence[Mapping[str, Any]], now: float) -> bool:
+        """Whether in a stage that has begun, enough approvers who fit it agreed before its end; that stays so."""
+        return any(stage["since"] <= now and self._agreeing_in(stage) >= stage["quorum"] for stage in chain)
+
+    def _agreeing_in(self, stage: Mapping[str, Any]) -> int:
+        last = {step["by"]: step for step in self.steps}
+        return sum(last[by]["at"] < stage["until"] and fits(stage, last[by].get("groups")) for by in self.agreeing)
+
+    def may_answer(self, now: float) -> list[JSON]:
+        """Returns who may answer at a time, for each rule that lacks approvers; nobody if it is decided.
+
+        Returns:
+            `rules`, and their stage: its `groups` (None for every approver), `quorum`, how many agree (`agreeing`),
+            `since` and `until`; and the `next` stage, or None.
+        """
+        entries = []
+        for rules, chain in self._chains if self.at(now).status == "pending" else ():
+            stage, *later = [stage for stage in chain if now < stage["until"]]
+            if not self._is_met(chain, now):
+                more = {"agreeing": self._agreeing_in(stage), "next": later[0] if later else None}
+                entries.append({"rules": list(rules), **stage, **more})
+        return entries
 
     @property
     def agreeing(self) -> tuple[str, ...]:
@@ -97,38 +141,51 @@ class ApprovalRecord:
         last = max((at for at, step in enumerate(self.steps) if step["choice"] == "edit"), default=0)
         return tuple(dict.fromkeys(step["by"] for step in self.steps[last:]))
 
-    def answered(self, answer: Approval, by: str, now: float) -> ApprovalRecord:
-        """Returns the record after an approver's answer.
+    @property
+    def grants(self) -> dict[str, JSON]:
+        """The least that all of its approvers grant, by rule; empty unless each of them grants more than the call."""
+        granted: list[Mapping[str, JSON]] = [step.get("grant", {}) for step in self.steps]
+        if self.status not in ("approved", "used") or not granted or not all(granted):
+            return {}
+        return {rule: _least([grant[rule] for grant in granted]) for rule in granted[0]}
+
+    def answered(self, answer: Approval, by: str, now: float, groups: Groups = ()) -> ApprovalRecord:
+        """Returns the record after an approver's answer, who is in some groups.
 
         Raises:
             RequestConflictError: it is decided, or this approver has answered; the message says who decided.
             ForbiddenError: this approver may not decide on it.
         """
         record = self.at(now)
-        record.require_open(by)
+        record.require_open(by, now, groups)
         step = {"by": by, "choice": answer.choice, "reason": answer.reason, "at": now}
+        step |= {} if answer.grant is None else {"grant": answer.grant}
+        step |= {"groups": sorted(groups)} if self.stages else {}
         record = replace(record, steps=(*record.steps, step))
         if answer.choice == "reject":
             return replace(record, status="rejected")
         if answer.choice == "edit":
-            record = replace(record, args=answer.args)
-        if len(record.agreeing) < record.quorum:
-            return record
-        return replace(record, status="approved" if record.args is None else "edited")
+            record = replace(record, args=write_value(answer.args, "args"))
+        return record.at(now)
 
-    def require_open(self, by: str) -> None:
-        """Requires that an approver may answer.
+    def require_open(self, by: str, now: float, groups: Groups = ()) -> None:
+        """Requires that an approver, who is in some groups, may answer.
 
         Raises:
             RequestConflictError, ForbiddenError: as `answered`.
         """
-        if self.status != "pending":
+        status = self.at(now).status
+        if status != "pending":
             who = " and ".join(dict.fromkeys(step["by"] for step in self.steps)) or "the deadline"
-            raise RequestConflictError(f"this approval is {self.status}; decided by {who}")
+            raise RequestConflictError(f"this approval is {status}; decided by {who}")
         if self.four_eyes and by in (self.requested_by, self.user):
             raise ForbiddenError("a caller or user may not approve their own call; expected another approver")
         if by in self.agreeing:
             raise RequestConflictError("this approver has answered; expected another one")
+        waiting = self.may_answer(now)
+        if not any(fits(entry, groups) for entry in waiting):
+            expected = "; or ".join(dict.fromkeys(_expected(entry, now) for entry in waiting))
+            raise ForbiddenError(f"this approver is in no group that may answer now; expected {expected}")
 
     @property
     def answer(self) -> Approval:
@@ -140,43 +197,94 @@ class ApprovalRecord:
         by = ", ".join(self.agreeing) or None
         if self.status in ("approved", "edited", "used"):
             if self.args is not None:
-                return Approval("edit", self.args, by=by, of=self.digest)
-            return Approval("approve", by=by, of=self.digest)
+                return Approval("edit", read_value(self.args, "args"), by=by, of=self.digest)
+            return Approval("approve", by=by, of=self.digest, grant=self.grants or None)
         if self.status == "rejected":
             last = self.steps[-1]
             return Approval("reject", reason=last["reason"], by=last["by"])
         return Approval("reject", reason=f"the approval is {self.status}")
 
 
+def _least(granted: Sequence[JSON]) -> JSON:
+    up_to = {name: min(terms["up_to"][name] for terms in granted) for name in granted[0]["up_to"]}
+    return {**granted[0], "up_to": up_to, **{name: min(terms[name] for terms in granted) for name in ("calls", "for")}}
+
+
+def fits(stage: Mapping[str, Any], groups: Groups | None) -> bool:
+    """Whether approvers in some groups may answer in a stage."""
+    return stage["groups"] is None or not set(stage["groups"]).isdisjoint(groups or ())
+
+
+def clock_text(seconds: float, now: float) -> str:
+    """Returns a time for people, such as `12:30 UTC`; with its date if that is another day than now."""
+    time_of, today = (datetime.fromtimestamp(moment, UTC) for moment in (seconds, now))
+    return f"{time_of:{'%H:%M' if time_of.date() == today.date() else '%Y-%m-%d %H:%M'}} UTC"
+
+
+def _expected(entry: Mapping[str, Any], now: float) -> str:
+    text, after = _approver_of(entry["groups"]), entry["next"]
+    return f"{text}; from {clock_text(entry['until'], now)} on {_approver_of(after['groups'])}" if after else text
+
+
+def _approver_of(groups: Sequence[str] | None) -> str:
+    return "any approver" if groups is None else f"an approver of the group {' or '.join(map(repr, groups))}"
+
+
+def stages_of(asks: Asking, rules: ApprovalRules, created: float) -> dict[str, list[JSON]]:
+    """Returns the stages of a record; empty if no rule has any.
+
+    Args:
+        asks: the rules that escalated.
+        rules: the server's settings, for what a rule or a stage does not state.
+        created: when the first stages begin.
+    """
+    chains: dict[str, list[JSON]] = {}
+    for rule, stages in asks.items() if any(asks.values()) else ():
+        until = created
+        for stage in stages or (EscalationStage(),):
+            since, until = until, until + (rules.seconds if stage.deadline is None else stage.deadline)
+            who = {"groups": stage.roles, "quorum": rules.quorum if stage.quorum is None else stage.quorum}
+            chains.setdefault(rule, []).append({**who, "since": since, "until": until})
+    return chains
+
+
 # --- requests and answers
 
-JSON = dict[str, Any]
 MAX_WAIT = 20.0  # seconds of a request that waits for an answer
 APPROVAL = "approval"
 _PAUSE = 0.25  # seconds between two looks at the approvals that requests wait for
 _RACES = 5
-_AT_ONCE = 500  # approvals in one read
-_LOOK_SECONDS, _LOOK_SHARE = 1.0, 20  # how old a look at all approvals gets, and its part of the time
+_AT_ONCE, _SINGLY = 500, 50  # approvals in one read, and the most that are read singly
+_LOOK_SECONDS, _LOOK_SHARE = 1.0, 100  # how old a look at all approvals gets, and its part of the time
+_SETTLED = 2.0  # seconds after which a change that was announced has taken place
 _log = logging.getLogger("guardagent")
 
 
-class Announce(Protocol):
-    """Tells others about a change of an approval: see `WebhookOutbox.add`."""
-
-    def __call__(
-        self,
-        event: WebhookEvent,
-        tenant: str,
-        approval: str,
-        requested: float,
-        *,
-        step: int = 0,
-        due: float | None = None,
-    ) -> None: ...
+Announce = Callable[..., None]
+"""Tells others about a change of an approval: `Outbox.add`."""
 
 
 def _nothing(*_about: Any, **_more: Any) -> None:
     """Announces nothing."""
+
+
+_Waiting = tuple[JSON, "ApprovalRecord"]  # an approval as its readers saw it, and its record
+
+
+@dataclass(slots=True)
+class _Look:
+    """The approvals of a tenant as they were read last: when to look again, all versions, and those that wait."""
+
+    due: float = 0.0
+    versions: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, _Waiting] = field(default_factory=dict)
+
+    def note(self, name: str, version: int, waiting: _Waiting | None) -> None:
+        self.versions[name] = version
+        if waiting is None:
+            self.waiting.pop(name, None)
+        else:
+            self.waiting[name] = waiting
 
 
 class ApprovalDesk:
@@ -192,11 +300,11 @@ class ApprovalDesk:
         self, state: StateStore, announce: Announce = _nothing, clock: Callable[[], float] = time.time
     ) -> None:
         self._state, self._announce, self._clock = state, announce, clock
-        self._looks: dict[str, tuple[float, dict[str, JSON]]] = {}  # by tenant: when the next is due, and what waits
+        self._looks: dict[str, _Look] = {}  # by tenant
         self._looking = threading.Lock()
 
     def request(
-        self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules, proposed: str = ""
+        self, session: HostSession, call: HostCall, verdict: Verdict, rules: ApprovalRules, asks: Asking, proposed: str
     ) -> JSON:
         """Records a request; one for the same call that still waits, or is approved, stays as it is.
 
@@ -205,12 +313,14 @@ class ApprovalDesk:
             call: the call that is shown.
             verdict: why it needs approval.
             rules: how it is answered.
+            asks: the rules that escalated.
             proposed: as of `ApprovalRecord`.
 
         Raises:
             StateError: it cannot be stored.
         """
         name, now = approval_id(session, call), self._clock()
+        stages = stages_of(asks, rules, now)
         new = ApprovalRecord(
             session.id,
             session.policy,
@@ -222,25 +332,26 @@ class ApprovalDesk:
             session.owner,
             session.principal.get("id"),
             now,
-            now + rules.seconds,
+            min((chain[-1]["until"] for chain in stages.values()), default=now + rules.seconds),
             rules.quorum,
             rules.four_eyes,
             proposed=proposed,
+            stages=stages,
         )
         for _ in range(_RACES):
             if self._state.get(APPROVAL, session.tenant, name) is None:
                 self._announce_request(session.tenant, name, new)
             if self._state.add(APPROVAL, session.tenant, name, new.content):
-                return self._noted(session.tenant, shown(name, 1, new))
+                return self._noted(session.tenant, name, 1, new)
             item = self._state.get(APPROVAL, session.tenant, name)
             if item is None:
                 continue
             approval_record = ApprovalRecord.of(item.value).at(now)
             if approval_record.status not in FINAL:
-                return shown(name, item.version, approval_record)
+                return shown(name, item.version, approval_record, now)
             self._announce_request(session.tenant, name, new)
             if self._state.replace(APPROVAL, session.tenant, name, item.version, new.content):
-                return self._noted(session.tenant, shown(name, item.version + 1, new))
+                return self._noted(session.tenant, name, item.version + 1, new)
         raise RequestConflictError("the approval changes all the time; try again")
 
     def read(self, tenant: str, name: str) -> tuple[ApprovalRecord, int]:
@@ -261,41 +372,55 @@ class ApprovalDesk:
     def page(self, tenant: str, before: int | None, limit: int) -> tuple[list[JSON], int | None]:
         """Returns the newest approvals, and the number from which the next page goes on."""
         items, now = self._state.page(APPROVAL, tenant, before, limit), self._clock()
-        approvals = [shown(item.name, item.version, ApprovalRecord.of(item.value).at(now)) for item in items]
+        approvals = [shown(item.name, item.version, ApprovalRecord.of(item.value), now) for item in items]
         return approvals, items[-1].number if len(items) == limit else None
 
     def waiting(self, tenant: str) -> list[JSON]:
         """Returns all approvals that wait, in the order in which they expire.
 
-        All readers share a look at the state, for a second at least and for 20 times as long as it took: so watching
-        takes a twentieth of the time at most. What this server itself changes shows at once.
+        All readers share a look at the state, for a second at least and for 100 times as long as it took: so watching
+        takes a hundredth of the time at most. What this server itself changes shows at once.
         """
         with self._looking:
-            begun = time.monotonic()
-            due, waiting = self._looks.get(tenant, (0.0, {}))
-            if begun >= due:
-                waiting, ended = {json["id"]: json for json in self._pending(tenant)}, time.monotonic()
-                self._looks[tenant] = ended + max(_LOOK_SECONDS, _LOOK_SHARE * (ended - begun)), waiting
-            now, pending = self._clock(), list(waiting.values())
-        return sorted((json for json in pending if json["deadline"] > now), key=lambda json: json["deadline"])
+            look, begun = self._looks.setdefault(tenant, _Look()), time.monotonic()
+            if begun >= look.due:
+                self._renew(look, tenant)
+                ended = time.monotonic()
+                look.due = ended + max(_LOOK_SECONDS, _LOOK_SHARE * (ended - begun))
+            now, looked = self._clock(), sorted(look.waiting.values(), key=lambda waiting: waiting[0]["deadline"])
+        fresh = (shown(old["id"], old["version"], record, now) if record.stages else old for old, record in looked)
+        return [approval for approval in fresh if approval["status"] == "pending" and approval["deadline"] > now]
 
-    def _pending(self, tenant: str) -> Iterator[JSON]:
+    def _renew(self, look: _Look, tenant: str) -> None:
+        """Reads the approvals that have changed; if they are many, all, in few reads."""
+        seen = dict(look.versions)  # before the read: what this server adds meanwhile stays
+        versions = self._state.versions(APPROVAL, tenant)
+        for name in seen.keys() - versions.keys():
+            look.versions.pop(name, None)
+            look.waiting.pop(name, None)
+        changed = [name for name, version in versions.items() if seen.get(name) != version]
+        singly = (self._state.get(APPROVAL, tenant, name) for name in changed)
+        for item in self._all(tenant) if len(changed) > _SINGLY else filter(None, singly):
+            self._note(look, item.name, item.version, ApprovalRecord.of(item.value))
+
+    def _all(self, tenant: str) -> Iterator[StoredItem]:
         before = None
         while items := self._state.page(APPROVAL, tenant, before, _AT_ONCE):
-            pending = (item for item in items if item.value["status"] == "pending")
-            yield from (shown(item.name, item.version, ApprovalRecord.of(item.value)) for item in pending)
+            yield from items
             before = items[-1].number
 
-    def _noted(self, tenant: str, json: JSON) -> JSON:
-        """Keeps the last look at a tenant's approvals up to date."""
-        _, waiting = self._looks.get(tenant, (0.0, {}))
-        if json["status"] == "pending":
-            waiting[json["id"]] = json
-        else:
-            waiting.pop(json["id"], None)
-        return json
+    def _note(self, look: _Look, name: str, version: int, record: ApprovalRecord) -> JSON:
+        approval = shown(name, version, record, self._clock())
+        look.note(name, version, (approval, record) if record.status == "pending" else None)
+        return approval
 
-    def answer(self, tenant: str, name: str, answer: Approval, by: str, version: int | None) -> tuple[JSON, int]:
+    def _noted(self, tenant: str, name: str, version: int, record: ApprovalRecord) -> JSON:
+        """Keeps the last look at a tenant's approvals up to date; returns the approval as its readers see it."""
+        return self._note(self._looks.get(tenant) or _Look(), name, version, record)
+
+    def answer(
+        self, tenant: str, name: str, answer: Approval, by: str, version: int | None, groups: Groups = ()
+    ) -> tuple[JSON, int]:
         """Records the answer of an approver.
 
         Args:
@@ -304,6 +429,7 @@ class ApprovalDesk:
             answer: approve, reject with a reason, or edit with the complete new arguments.
             by: the id of the approver.
             version: the version that the approver has seen.
+            groups: the groups of the approver.
 
         Raises:
             UnknownItemError: the tenant has no such approval.
@@ -316,19 +442,46 @@ class ApprovalDesk:
         if named_call != shown_call or other.partition("+")[2] not in ("", facts.partition("+")[2]):
             raise RequestConflictError("the answer names another call, or other facts; expected the digest of this one")
         if version != current:
-            record.require_open(by)
+            record.require_open(by, self._clock(), groups)
             raise RequestConflictError(f"the approval has version {current} by now; expected an answer to this one")
-        answered = record.answered(answer, by, self._clock())
+        answered = record.answered(answer, by, self._clock(), groups)
         self._announce("approval.answered", tenant, name, record.created, step=len(answered.steps))
         if not self._state.replace(APPROVAL, tenant, name, current, answered.content):
-            self.read(tenant, name)[0].require_open(by)
+            self.read(tenant, name)[0].require_open(by, self._clock(), groups)
             raise RequestConflictError("the approval was answered at this moment; read it again")
         with self._looking:  # a look that has begun before must not bring it back
-            return self._noted(tenant, shown(name, current + 1, answered)), current + 1
+            return self._noted(tenant, name, current + 1, answered), current + 1
 
     def _announce_request(self, tenant: str, name: str, record: ApprovalRecord) -> None:
         self._announce("approval.requested", tenant, name, record.created)
         self._announce("approval.expired", tenant, name, record.created, due=record.deadline)
+        for begin in {stage["since"] for chain in record.stages.values() for stage in chain[1:]}:
+            self._announce("approval.escalated", tenant, name, record.created, due=begin)
+
+    def end(self, tenant: str, ends: Callable[[Mapping[str, Any]], bool]) -> int:
+        """Ends requests, such as those of a session that has ended: an answer could let nothing run.
+
+        Args:
+            tenant: the tenant.
+            ends: whether a request that waits ends.
+
+        Returns:
+            The number of those that ended.
+        """
+        count = 0
+        for approval in self.waiting(tenant):
+            if ends(approval):
+                name, now = approval["id"], self._clock()
+                record, version = self.read(tenant, name)
+                if record.status != "pending":
+                    continue
+                ended = replace(record, status="expired", deadline=min(now + _SETTLED, record.deadline))
+                self._announce("approval.expired", tenant, name, record.created, due=ended.deadline)
+                if self._state.replace(APPROVAL, tenant, name, version, ended.content):
+                    count += 1
+                    with self._looking:
+                        self._noted(tenant, name, version + 1, ended)
+        return count
 
     def use(self, tenant: str, name: str) -> None:
         """Notes that the call of an approval was allowed; the ledger has made sure that it was so once."""
@@ -398,7 +551,7 @@ def requested_call(session: HostSession, call: HostCall, name: str, record: Appr
         UnknownItemError: the approval is for another call.
     """
     if record.proposed == shown_digest(call):
-        call = replace(call, args=read_value(record.call["args"], "args"))
+        call = replace(call, args=read_value(record.call["args"], "args"), view=None)
     if name == approval_id(session, call):
         return call, True
     if record.session != session.id or not names_call(record.digest, call):
@@ -412,13 +565,16 @@ def _call(call: HostCall) -> JSON:
         content["facts"] = write_value(call.facts, "facts")
     if call.action is not None:
         content["action"] = call.action
+    if call.view:
+        content["view"] = host_text({call.tool: lambda _: call.view or ""}, call.tool, {})  # cut to its limit
     return {**content, "tags": sorted(call.tags)} if call.tags else content
 
 
-def shown(name: str, version: int, record: ApprovalRecord) -> JSON:
-    """Returns an approval as its readers see it."""
-    content: Mapping[str, Any] = record.content
-    return {"id": name, "version": version, **content, "agreeing": list(record.agreeing)}
+def shown(name: str, version: int, record: ApprovalRecord, now: float) -> JSON:
+    """Returns an approval as its readers see it at a time."""
+    record = record.at(now)
+    who = {"stages": record.stages, "may_answer": record.may_answer(now)}
+    return {"id": name, "version": version, **record.content, "agreeing": list(record.agreeing), **who}
 
 
 # --- previews

@@ -8,7 +8,7 @@ policies:
     principal: host
 state: postgresql://guard@db.example/guards
 
-The console, webhooks, and the times after which a server deletes have settings of their own.
+The console, the channels to people, and the times after which a server deletes have settings of their own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,32 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.utils import parseaddr
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from guardagent._support.files import parse_yaml, read_text
-from guardagent._support.http import is_loopback
-from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
+from guardagent._support.json_values import record_of
+from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.server.access import Caller, CallerRole, require_secure_url
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+
+def is_among(tenant: str, tenants: frozenset[str] | None) -> bool:
+    """Whether settings that are for some tenants, or None for all, are for this one."""
+    return tenants is None or tenant in tenants
+
+
+_MOST_SECONDS, _MOST_DAYS = 30 * 86_400, 36_500
+
+
+def _require_number(value: float, name: str, most: float, expected: str) -> None:
+    if not 0 < value <= most:
+        raise InputError(f"{name!r} is {value}; expected {expected}")
+
 
 # --- approvals
 
@@ -47,23 +62,40 @@ class ApprovalRules:
     seconds: float = 3600.0
     four_eyes: bool = True
 
+    def __post_init__(self) -> None:
+        _require_number(self.quorum, "quorum", 100, "1 to 100 approvers")
+        _require_number(self.seconds, "seconds", _MOST_SECONDS, "seconds above 0, up to 30 days")
+
 
 # --- the console
 
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """The time for which people stay signed in.
+    """The time for which people stay signed in, and the address where they do.
 
     Attributes:
         is_served: whether there is a console at all.
         idle_seconds: without use.
         longest_seconds: in any case.
+        address: the server's address as people reach it; empty if it is unknown. OpenID providers send people back
+            to it, and cards and e-mails link to it.
     """
 
     is_served: bool = True
     idle_seconds: float = 1800.0
     longest_seconds: float = 43_200.0
+    address: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("idle_seconds", "longest_seconds"):
+            _require_number(getattr(self, name), name, _MOST_SECONDS, "seconds above 0, up to 30 days")
+        if self.address:
+            require_secure_url(self.address, "address")
+            if urlsplit(self.address)[2:] != ("", "", ""):
+                raise InputError(
+                    f"'address' is {self.address!r}; expected it without a path, such as 'https://guard.example'"
+                )
 
 
 # --- retention
@@ -85,32 +117,29 @@ class RetentionSettings:
     approval_days: float = 90.0
     abandoned_days: float | None = None
 
-
-def read_retention(value: Mapping[str, Any]) -> RetentionSettings:
-    """Reads the settings.
-
-    Raises:
-        InputError: a time is invalid.
-    """
-    for name, days in value.items():
-        is_never = days is None and name == "abandoned_days"
-        if not (is_never or (type(days) in (int, float) and 0 < days <= 36_500)):
-            unit = name.partition("_")[2]
-            raise InputError(f"{name!r} of 'retention' is {days!r}; expected a number of {unit} above 0")
-    return RetentionSettings(**value)
+    def __post_init__(self) -> None:
+        for name in ("answer_hours", "session_days", "approval_days", "abandoned_days"):
+            if (period := getattr(self, name)) is not None:
+                _require_number(period, name, _MOST_DAYS, f"a number of {name.partition('_')[2]} above 0")
 
 
 # --- webhooks
 
-WebhookEvent = Literal["approval.requested", "approval.answered", "approval.expired"]
-EVENTS: tuple[WebhookEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
+ApprovalEvent = Literal["approval.requested", "approval.answered", "approval.expired", "approval.escalated"]
+LogEvent = Literal[
+    "call.denied", "call.halted", "stop.made", "stop.lifted", "token.created", "token.rotated", "token.revoked"
+]
+WebhookEvent = Literal[ApprovalEvent, LogEvent]
+DEFAULT_EVENTS: tuple[ApprovalEvent, ...] = ("approval.requested", "approval.answered", "approval.expired")
+EVENTS: tuple[ApprovalEvent, ...] = (*DEFAULT_EVENTS, "approval.escalated")
+LOG_EVENTS: frozenset[WebhookEvent] = frozenset(get_args(LogEvent))
 _PREFIX = "whsec_"
 _SHORTEST, _LONGEST = 24, 64  # bytes, as the standard has it
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """An address that receives the events of approvals.
+    """An address that receives the events of approvals, and others that it names.
 
     Attributes:
         url: the address: https, or http on this machine.
@@ -118,13 +147,21 @@ class WebhookSettings:
         events: the events that are sent.
         tenants: the tenants whose events are sent; None for all.
         include_arguments: whether messages have the arguments of calls.
+        card: whether messages have the card that reviewers read, with arguments and evidence.
     """
 
     url: str
     secret_file: Path
-    events: tuple[WebhookEvent, ...] = EVENTS
+    events: tuple[WebhookEvent, ...] = DEFAULT_EVENTS
     tenants: frozenset[str] | None = None
     include_arguments: bool = False
+    card: bool = False
+
+    def __post_init__(self) -> None:
+        require_secure_url(self.url, "url")
+        self.secrets()
+        if not self.events:
+            raise InputError(f"'events' is empty; expected some of these: {', '.join((*EVENTS, *get_args(LogEvent)))}")
 
     def secrets(self) -> list[bytes]:
         """Reads the secrets.
@@ -132,54 +169,7 @@ class WebhookSettings:
         Raises:
             InputError: the file is missing, or a line is not a secret.
         """
-        lines = [line.strip() for line in read_text(self.secret_file).splitlines() if line.strip()]
-        if not lines:
-            raise InputError(f"{self.secret_file}: is empty; expected a line 'whsec_' and base64")
-        return [_secret(line, self.secret_file) for line in lines]
-
-
-def read_webhook(value: Any, place: str, folder: Path) -> WebhookSettings:
-    """Reads a webhook of a settings file, and its secrets once.
-
-    Raises:
-        InputError: it is invalid.
-    """
-    keys = _keys(WebhookSettings)
-    if not isinstance(value, dict):
-        raise InputError(f"{place} is {type(value).__name__}; expected a mapping with {', '.join(keys)}")
-    for name in value:
-        if name not in keys:
-            raise InputError(f"{place} has the unknown key {name!r}{name_hint(str(name), keys)}")
-    for name in ("url", "secret_file"):
-        if not isinstance(value.get(name), str):
-            raise InputError(f"{place} lacks {name!r}; expected a string")
-    events = value.get("events", list(EVENTS))
-    if not (isinstance(events, list) and events and all(event in EVENTS for event in events)):
-        raise InputError(f"'events' of {place} is {events!r}; expected a list of these: {', '.join(EVENTS)}")
-    tenants = _tenants(value.get("tenants"), place)
-    if type(value.get("include_arguments", False)) is not bool:
-        raise InputError(f"'include_arguments' of {place} is {value['include_arguments']!r}; expected true or false")
-    webhook_settings = WebhookSettings(
-        _url(value["url"], place),
-        folder / value["secret_file"],
-        tuple(events),
-        tenants,
-        value.get("include_arguments", False),
-    )
-    webhook_settings.secrets()
-    return webhook_settings
-
-
-def _url(text: str, place: str) -> str:
-    try:
-        parts = urlsplit(text)
-        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
-        is_safe = is_safe and bool(parts.hostname) and parts.username is None and text.isprintable()
-    except ValueError:
-        is_safe = False
-    if not is_safe:
-        raise InputError(f"'url' of {place} is {text!r}; expected 'https://…' without a user, or http on this machine")
-    return text
+        return [_secret(line, self.secret_file) for line in secrets_in(self.secret_file)]
 
 
 def _secret(line: str, path: Path) -> bytes:
@@ -194,13 +184,131 @@ def _secret(line: str, path: Path) -> bytes:
     return b64decode
 
 
+def secrets_in(path: Path, shortest: int = 1) -> list[str]:
+    """Reads the secrets in the lines of a file.
+
+    Raises:
+        InputError: the file is missing or empty, or a line is too short, or is not printable ASCII.
+    """
+    lines = [line.strip() for line in read_text(path, may_be_blank=True).splitlines() if line.strip()]
+    if not lines:
+        raise InputError(f"{path}: is empty; expected a secret in a line")
+    if not all(len(line) >= shortest and line.isascii() and line.isprintable() for line in lines):
+        raise InputError(f"{path}: a line is not a secret; expected {shortest} or more characters of ASCII")
+    return lines
+
+
+# --- answers from chats and e-mails
+
+_SHORTEST_KEY = 32  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """The signatures of the answers that buttons and links carry.
+
+    Attributes:
+        secret_file: a secret in each line. The first one signs, each is accepted, so that they can be exchanged.
+        groups: the groups of approvers, as rules with `escalate_to:` name them -> the ids of those who answer here.
+    """
+
+    secret_file: Path
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.secrets()
+
+    def groups_of(self, approver: str) -> frozenset[str]:
+        """Returns the groups of an approver."""
+        return frozenset(group for group, members in self.groups.items() if approver in members)
+
+    def secrets(self) -> list[str]:
+        """Reads the secrets; raises as `secrets_in`."""
+        return secrets_in(self.secret_file, _SHORTEST_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class SlackSettings:
+    """A channel of Slack with a card for each approval.
+
+    Attributes:
+        token_file: has the token of the app's bot.
+        signing_secret_file: has the secret with which Slack signs what people do.
+        channel: the id of the channel.
+        users: the ids of the members who may answer -> the approvers that they are.
+        tenants: the tenants whose approvals are sent; None for all.
+        team: the id of the only workspace whose members may answer; empty for any.
+        api: the address of Slack's API.
+    """
+
+    token_file: Path
+    signing_secret_file: Path
+    channel: str
+    users: Mapping[str, str]
+    tenants: frozenset[str] | None = None
+    team: str = ""
+    api: str = "https://slack.com/api/"
+
+    def __post_init__(self) -> None:
+        require_secure_url(self.api, "api")
+        _require_approvers(self.users)
+        for path in (self.token_file, self.signing_secret_file):
+            secrets_in(path)
+
+
+@dataclass(frozen=True, slots=True)
+class EmailSettings:
+    """E-mails to approvers.
+
+    Attributes:
+        smtp: the mail server: `smtps://HOST:PORT`, or `smtp://HOST:PORT`, where TLS begins with STARTTLS. Only on this
+            machine is there none.
+        from_: the header `From`.
+        to: the addresses of the people who may answer -> the approvers that they are.
+        user: the name at the mail server; empty without a password.
+        password_file: has the password.
+        events: the events that are sent.
+        tenants: the tenants whose approvals are sent; None for all.
+    """
+
+    smtp: str
+    from_: str
+    to: Mapping[str, str]
+    user: str = ""
+    password_file: Path | None = None
+    events: tuple[ApprovalEvent, ...] = EVENTS
+    tenants: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        _require_approvers(self.to)
+        if not self.events:
+            raise InputError(f"'events' is empty; expected some of these: {', '.join(EVENTS)}")
+        try:
+            for address in (*self.to, parseaddr(self.from_)[1]):
+                Address(addr_spec=address)
+            server = urlsplit(self.smtp)
+            is_server = server.scheme in ("smtp", "smtps") and bool(server.hostname) and server.port != 0
+        except (ValueError, IndexError, MessageError) as error:  # of an address, or of a port
+            raise InputError(f"an address is invalid: {error}") from None
+        if not is_server or server.username is not None:
+            raise InputError(f"'smtp' is {self.smtp!r}; expected 'smtp://HOST:PORT' or 'smtps://HOST:PORT'")
+        if bool(self.user) is not bool(self.password_file):
+            raise InputError("one of 'user' and 'password_file' is missing; expected both or neither")
+        if self.password_file is not None:
+            secrets_in(self.password_file)
+
+
+def _require_approvers(people: Mapping[str, str]) -> None:
+    for approver in people.values():
+        Caller(approver, frozenset({CallerRole.APPROVER}), DEFAULT_POLICY)
+
+
 # --- the server
 
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_KINDS: dict[str, tuple[type, ...]] = {"max_replans": (int,), "deadline": (int, float), "zone": (str,)}
-_CONSOLE_KEYS = ("idle_seconds", "longest_seconds")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +336,11 @@ class PolicySettings:
     deadline: float = 10.0
     approvals: ApprovalRules = field(default_factory=ApprovalRules)
 
-    def may_be_used_by(self, tenant: str) -> bool:
-        """Whether agents of a tenant may use this policy."""
-        return self.tenants is None or tenant in self.tenants
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise InputError("'files' is empty; expected a path, or a list of paths")
+        if self.state and not _FUNCTION.fullmatch(self.state):
+            raise InputError(f"'state' is {self.state!r}; expected 'module:callable'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +388,12 @@ class ServerSettings:
         agents: the agents whose finished runs are judged, by their names.
         workflows: the workflow graphs that the console shows, by their names.
         console: how long people stay signed in to the console.
-        webhooks: the addresses that receive the events of approvals, by their URLs.
+        webhooks: the addresses that receive the events of approvals.
+        slack: the channels of Slack with approvals.
+        email: the people who get e-mails about approvals.
+        answers: the signatures of answers from Slack and e-mails.
         retention: how long a server keeps what it no longer needs.
+        signing_key: the file of the private key that signs the logs; None for none.
     """
 
     policies: Mapping[str, PolicySettings]
@@ -288,8 +402,12 @@ class ServerSettings:
     agents: Mapping[str, AgentSettings] = field(default_factory=dict)
     workflows: Mapping[str, WorkflowSettings] = field(default_factory=dict)
     console: ConsoleSettings = field(default_factory=ConsoleSettings)
-    webhooks: Mapping[str, WebhookSettings] = field(default_factory=dict)
+    webhooks: tuple[WebhookSettings, ...] = ()
+    slack: tuple[SlackSettings, ...] = ()
+    email: tuple[EmailSettings, ...] = ()
+    answers: AnswerSettings | None = None
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    signing_key: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.policies:
@@ -300,6 +418,15 @@ class ServerSettings:
         for name, workflow in self.workflows.items():
             if workflow.policy and workflow.policy not in self.policies:
                 raise UnknownNameError("policy", workflow.policy, self.policies, f"the workflow {name!r}")
+        if len({webhook.url for webhook in self.webhooks}) < len(self.webhooks):
+            raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
+        for name in ("slack", "email"):
+            if getattr(self, name) and self.answers is None:
+                raise InputError(f"'answers' is missing; {name!r} needs its 'secret_file', which signs answers")
+            if getattr(self, name) and not (self.console.is_served and self.console.address):
+                raise InputError(
+                    f"{name!r} needs the console and its address; expected 'console: {{address: https://…}}'"
+                )
 
     @classmethod
     def of_files(cls, *files: Path | str, **options: Any) -> ServerSettings:
@@ -314,126 +441,38 @@ def read_server_settings(path: Path | str) -> ServerSettings:
     Raises:
         InputError: the file is missing or invalid.
     """
-    value = parse_yaml(read_text(path), path)
+    value, folder = parse_yaml(read_text(path), path), Path(path).parent
     try:
-        mapping = _mapping(value, "the file", _keys(ServerSettings))
-        policies = _mapping(mapping.get("policies", {}), "'policies'", None)
-        agents = _mapping(mapping.get("agents", {}), "'agents'", None)
-        workflows = _mapping(mapping.get("workflows", {}), "'workflows'", None)
-        folder = Path(path).parent
-        return ServerSettings(
-            {name: _policy(policy, f"the policy {name!r}", folder) for name, policy in policies.items()},
-            **{name: _string(mapping[name], name) for name in ("state", "log") if name in mapping},
-            agents={name: _agent(agent, f"the agent {name!r}", folder) for name, agent in agents.items()},
-            workflows={
-                name: _workflow(workflow, f"the workflow {name!r}", folder) for name, workflow in workflows.items()
-            },
-            console=_console(mapping.get("console", True)),
-            webhooks=_webhooks(mapping.get("webhooks", []), folder),
-            retention=read_retention(_mapping(mapping.get("retention", {}), "'retention'", _keys(RetentionSettings))),
-        )
-    except ContentError:
-        raise
-    except InputError as error:
+        return record_of(ServerSettings, _unabridged(value), "", {str: _line, Path: lambda text: folder / _line(text)})
+    except ValueError as error:
         raise ContentError(str(error), path) from None
 
 
-def _policy(value: Any, place: str, folder: Path) -> PolicySettings:
-    if isinstance(value, str | list):
-        value = {"files": value}
-    mapping = _mapping(value, place, _keys(PolicySettings))
-    files = mapping.pop("files", None)
-    files = [files] if isinstance(files, str) else files
-    if not (isinstance(files, list) and files and all(isinstance(file, str) for file in files)):
-        raise InputError(f"'files' of {place} is {files!r}; expected a path, or a list of paths")
-    tenants = _tenants(mapping.pop("tenants", None), place)
-    if mapping.get("principal", "caller") not in ("caller", "host"):
-        raise InputError(f"'principal' of {place} is {mapping['principal']!r}; expected 'caller' or 'host'")
-    if "state" in mapping and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", _string(mapping["state"], "state")):
-        raise InputError(f"'state' of {place} is {mapping['state']!r}; expected 'module:callable'")
-    for name, kinds in _KINDS.items():
-        if name in mapping and (not isinstance(mapping[name], kinds) or isinstance(mapping[name], bool)):
-            raise InputError(f"{name!r} of {place} is {mapping[name]!r}; expected a number, or a name of a zone")
-    if "approvals" in mapping:
-        mapping["approvals"] = _approvals(mapping["approvals"], f"'approvals' of {place}")
-    return PolicySettings(tuple(folder / file for file in files), tenants, **mapping)
+_FIRST = {"policies": "files", "agents": "agent", "workflows": "graph"}
 
 
-def _approvals(value: Any, place: str) -> ApprovalRules:
-    mapping = _mapping(value, place, _keys(ApprovalRules))
-    if type(mapping.get("quorum", 1)) is not int or not 1 <= mapping.get("quorum", 1) <= 100:
-        raise InputError(f"'quorum' of {place} is {mapping['quorum']!r}; expected 1 to 100 approvers")
-    seconds = mapping.get("seconds", 1)
-    if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
-        raise InputError(f"'seconds' of {place} is {seconds!r}; expected seconds, up to 30 days")
-    if type(mapping.get("four_eyes", True)) is not bool:
-        raise InputError(f"'four_eyes' of {place} is {mapping['four_eyes']!r}; expected true or false")
-    return ApprovalRules(**mapping)
+def _unabridged(value: Any) -> Any:
+    """Returns the content of a file without its short forms: a value instead of a mapping, or of a list."""
+    if not isinstance(value, dict):
+        return value
+    full = {"policies": {}, **value}
+    for key, first in _FIRST.items():
+        if isinstance(items := full.get(key), dict):
+            full[key] = {name: {first: item} if isinstance(item, str | list) else item for name, item in items.items()}
+    if isinstance(policies := full["policies"], dict):
+        for name, policy in policies.items():
+            if isinstance(policy, dict) and isinstance(policy.get("files"), str):
+                policies[name] = {**policy, "files": [policy["files"]]}
+    for key in {"webhooks", "slack", "email"} & full.keys():
+        full[key] = full[key] if isinstance(full[key], list) else [full[key]]
+    if isinstance(is_served := full.get("console"), bool):
+        full["console"] = {"is_served": is_served}
+    elif isinstance(console := full.get("console"), dict) and isinstance(console.get("address"), str):
+        full["console"] = {**console, "address": console["address"].removesuffix("/")}
+    return full
 
 
-def _agent(value: Any, place: str, folder: Path) -> AgentSettings:
-    mapping = _mapping({"agent": value} if isinstance(value, str) else value, place, _keys(AgentSettings))
-    tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, setting in mapping.items():
-        _string(setting, f"{name} of {place}")
-    if "agent" not in mapping:
-        raise InputError(f"{place} lacks 'agent'; expected the name of a known agent")
-    if mapping.get("mode", "program") not in ("auto", "generate", "program"):
-        raise InputError(f"'mode' of {place} is {mapping['mode']!r}; expected 'auto', 'generate' or 'program'")
-    locked = mapping.pop("locked", None)
-    return AgentSettings(**mapping, locked=None if locked is None else folder / locked, tenants=tenants)
-
-
-def _workflow(value: Any, place: str, folder: Path) -> WorkflowSettings:
-    mapping = _mapping({"graph": value} if isinstance(value, str) else value, place, _keys(WorkflowSettings))
-    tenants = _tenants(mapping.pop("tenants", None), place)
-    for name, setting in mapping.items():
-        _string(setting, f"{name} of {place}")
-    if "graph" not in mapping:
-        raise InputError(f"{place} lacks 'graph'; expected the file of a graph")
-    return WorkflowSettings(folder / mapping["graph"], mapping.get("policy", ""), tenants)
-
-
-def _webhooks(value: Any, folder: Path) -> dict[str, WebhookSettings]:
-    if not isinstance(value, list):
-        raise InputError(f"'webhooks' is {type(value).__name__}; expected a list")
-    webhooks = [read_webhook(webhook, f"webhook {at}", folder) for at, webhook in enumerate(value, 1)]
-    if len({webhook.url for webhook in webhooks}) < len(webhooks):
-        raise InputError("'webhooks' has an address twice; expected each once, with all of its events")
-    return {webhook.url: webhook for webhook in webhooks}
-
-
-def _console(value: Any) -> ConsoleSettings:
-    if isinstance(value, bool):
-        return ConsoleSettings(is_served=value)
-    mapping = _mapping(value, "'console'", _CONSOLE_KEYS)
-    for name, seconds in mapping.items():
-        if type(seconds) not in (int, float) or not 0 < seconds <= 30 * 86_400:
-            raise InputError(f"{name!r} of 'console' is {seconds!r}; expected seconds, up to 30 days")
-    return ConsoleSettings(**mapping)
-
-
-def _tenants(value: Any, place: str) -> frozenset[str] | None:
-    if not (value is None or (isinstance(value, list) and all(isinstance(tenant, str) for tenant in value))):
-        raise InputError(f"'tenants' of {place} is {value!r}; expected a list of names")
-    return None if value is None else frozenset(value)
-
-
-def _keys(settings: type[DataclassInstance]) -> tuple[str, ...]:
-    """The keys of a mapping, which are the fields of its settings."""
-    return tuple(key.name for key in fields(settings))
-
-
-def _mapping(value: Any, place: str, known: tuple[str, ...] | None) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise InputError(f"{place} is {type(value).__name__}; expected a mapping of names to values")
-    for name in value if known is not None else ():
-        if name not in known:  # type: ignore[operator]
-            raise InputError(f"{place} has the unknown key {name!r}{name_hint(name, known or ())}")
-    return dict(value)
-
-
-def _string(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name!r} is {value!r}; expected a string")
-    return value
+def _line(text: str) -> str:
+    if not text.isprintable():
+        raise InputError(f"is {text!r}; expected a string of one line")
+    return text

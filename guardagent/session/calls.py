@@ -27,6 +27,7 @@ from guardagent.errors import CounterError, GuardError, InputError
 from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, SessionCall
 from guardagent.policy.language.values import EXPECTED, MICROSECONDS, seconds_of
 from guardagent.policy.monitors.conversation import ConversationState, Judgement, Memento
+from guardagent.policy.scope import ApprovalScope, LiveGrant
 from guardagent.types import Decision, Permit, Verdict, sorted_json
 from guardagent.types.values import SessionPrincipal, read_principal
 
@@ -38,6 +39,8 @@ MAX_TRIES = 50  # attempts to change the history while other processes extend it
 NO_TIME = f"the clock returned no time; {EXPECTED}"
 
 T = TypeVar("T")
+FindGrants = Callable[[str, ApprovalScope, Mapping[str, Any]], Iterable[LiveGrant]]
+"""Returns the live grants for the id of a rule, its scope, and the arguments of a call, which has those in `same`."""
 
 
 # --- the shared history
@@ -119,6 +122,7 @@ class CallHistory:
         journal: shares the history with other processes.
         counters: the store of the policy's counters, or its address.
         shadow: the candidate that follows the session.
+        grants: finds the live grants for a call by the id of the rule that asks; None without any.
 
     Attributes:
         lock: held while the history is read or changed.
@@ -137,16 +141,20 @@ class CallHistory:
         journal: Journal | None,
         counters: CounterStore | str | None,
         shadow: SessionShadow | None,
+        grants: FindGrants | None = None,
     ) -> None:
         self.session = session
         self.conversation = conversation
         self.principal = principal
         self.counters: SessionCounters | None = None
-        if conversation.policies.counters:
+        self.grants = grants if conversation.policies.approval_scopes else None
+        if conversation.policies.counters or self.grants is not None:
             from guardagent.session.counters import SessionCounters
 
             scope = str if journal is None else lambda: journal.scope
-            self.counters = SessionCounters.of(conversation.policies, counters, self._now, session, scope)
+            self.counters = SessionCounters.of(
+                conversation.policies, counters, self._now, session, scope, has_grants=self.grants is not None
+            )
         conversation.context.counters = self.counters
         self.shadow = shadow
         self.lock = threading.RLock()
@@ -203,15 +211,49 @@ class CallHistory:
             count: whether to reserve its amounts in the counters if it is allowed.
         """
         if count and self.counters is not None:
-            if call.claim is not None:  # a repeated request takes over what a killed process has reserved for it
-                with contextlib.suppress(CounterError):  # the check itself is about to meet it
-                    self._release_lost(call)
-            return self.counters.judged(call, partial(self.judge, call, count=False), lifted)
+            if self.conversation.policies.counters:
+                self._take_over(call)
+            return self.counters.judged(call, partial(self.judge, call, lifted, count=False), lifted)
         if self.halted is None:
-            return self.conversation.judge(call, call.applicability)
+            call.counted = ()
+            judgement = self.conversation.judge(call, call.applicability)
+            if judgement is not None and self.grants is not None and lifted is None:
+                self._lift_granted(call, judgement)
+            return judgement
         judgement = Judgement()
         judgement.fail(f"the session was halted by {self.halted}")
         return judgement
+
+    def _take_over(self, call: SessionCall) -> None:
+        """Gives back what a killed process has reserved for the same request."""
+        if call.claim is not None:
+            with contextlib.suppress(CounterError):  # the check itself is about to meet it
+                self._release_lost(call)
+
+    def _lift_granted(self, call: SessionCall, judgement: Judgement) -> None:
+        """Lifts the violations that need approval, and counts the uses, if grants cover the call for all their rules.
+
+        Nothing is lifted while the call stays denied for another reason.
+        """
+        assert self.grants is not None
+        assert self.counters is not None
+        asking = [source for source, _ in judgement.broken if source.on_violation is Decision.ESCALATE]
+        scopes = {rule.id: rule.approval_scope for rule in asking if rule.approval_scope is not None}
+        fitting = [scope for scope in scopes.values() if scope.uses(call.tool, call.args) is not None]
+        if not asking or len(fitting) < len(asking) or judgement.decision(Decision.ESCALATE) > Decision.WARN:
+            return
+        if not self.conversation.policies.counters:
+            self._take_over(call)
+        now, lifting, counted = self._now(), dict[str, str](), call.counted
+        for rule, scope in scopes.items():
+            for grant in self.grants(rule, scope, call.args):
+                if uses := grant.covered(call.tool, call.args, now, self.counters.value):
+                    lifting[rule], counted = grant.id, counted + uses
+                    break
+            else:
+                return
+        judgement.grants, call.counted = lifting, counted
+        judgement.broken = tuple([rule for rule in judgement.broken if rule[0].id not in lifting])
 
     def reserve(self, call: SessionCall, judgement: Judgement | None) -> None:
         """Adds a call to the history as in flight."""
@@ -324,6 +366,8 @@ class CallHistory:
             except SessionEndedError:
                 self.retire("another process, which ended it")
                 raise
+            if not news and self._is_swept and self.shadow is None:
+                return
             self._require_principal(news)
             self.halted = next((entry["halted"] for entry in news if "halted" in entry), self.halted)
             conversation = self.conversation
@@ -401,7 +445,7 @@ class CallHistory:
                 return None
             if call.permit is None:
                 digest, nonce = self.conversation.policies.digest, secrets.token_hex(16)
-                call.permit = Permit(call.tool, call.args, digest, self.session, call.place, call.expires, nonce)
+                call.permit = Permit(*call.runs, digest, self.session, call.place, call.expires, nonce)
             return call.permit
 
     def permits_of(self, calls: Iterable[SessionCall]) -> tuple[Permit, ...]:
@@ -556,7 +600,7 @@ def same_call(call: SessionCall, other: SessionCall) -> bool:
     """Whether two calls are the same proposal."""
 
     def identity(call: SessionCall) -> tuple[Any, ...]:
-        return call.tool, _hash(call.args), call.action, call.tags, call.agent, _hash(call.principal)
+        return call.runs[0], _hash(call.runs[1]), call.action, call.tags, call.agent, _hash(call.principal)
 
     return identity(call) == identity(other)
 

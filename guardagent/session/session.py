@@ -16,13 +16,14 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import secrets
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal
 
-from guardagent._support.arguments import bind_arguments, call_problem, label_problem
+from guardagent._support.arguments import bind_arguments, call_problem, frozen_arguments, label_problem
 from guardagent.errors import InputError, SessionBusyError, ToolDenied
 from guardagent.policy.evaluation.call_outcomes import is_failure
 from guardagent.policy.evaluation.monitor_interface import (
@@ -33,12 +34,14 @@ from guardagent.policy.evaluation.monitor_interface import (
     Reading,
     SessionCall,
 )
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.file.effect_keys import worst_effect
+from guardagent.policy.language import ANSWER, answer_arguments
 from guardagent.policy.language.values import MICROSECONDS
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
+from guardagent.policy.monitors.remedies import Remedies
 from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
-from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, Journal, seconds_at
+from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, FindGrants, Journal, seconds_at
 from guardagent.session.snapshot import AgentGraph, Proofs, read_snapshot, take_over, write_snapshot
 from guardagent.session.verdicts import NO_USAGE, claimed_verdict, notes_on, refused, verdict_on, violations_of
 from guardagent.types import (
@@ -107,6 +110,7 @@ class Session:
         principal: on whose behalf the agent acts: a mapping with `id`, `roles`, `tenant` and `on_behalf_of`. It never
             changes.
         on_behalf_of: the principal for which that one acts; the roles of both count.
+        grants: finds the live grants for a call, which lift the violations that need approval; a server has them.
         on_difference: receives the differences of the policy's candidate (`shadow:`), in a thread of its own; by
             default they go to the logger `guardagent`. With False, the candidate does not judge this session.
     """
@@ -127,6 +131,7 @@ class Session:
         counters: CounterStore | str | None = None,
         principal: Mapping[str, Any] | SessionPrincipal | None = None,
         on_behalf_of: Mapping[str, Any] | SessionPrincipal | None = None,
+        grants: FindGrants | None = None,
         on_difference: OnDifference | Literal[False] | None = None,
     ) -> None:
         if not isinstance(facts, Mapping):
@@ -152,10 +157,10 @@ class Session:
             from guardagent.session.shadow import SessionShadow, log_difference
 
             shadow = SessionShadow(policies.shadow, self.id, self._facts, on_difference or log_difference)
-        self._history = CallHistory(self.id, self._conversation, self.principal, journal, counters, shadow)
+        self._history = CallHistory(self.id, self._conversation, self.principal, journal, counters, shadow, grants)
         self._lock = self._history.lock
 
-    def check(
+    def check(  # noqa: C901 - the common case calls no helpers
         self,
         tool: str,
         args: Mapping[str, Any] = EMPTY,
@@ -190,45 +195,41 @@ class Session:
         """
         started = time.perf_counter()
         with self._lock:
-            conversation, history = self._conversation, self._history
+            conversation, history, policies = self._conversation, self._history, self.policies
             if conversation.context.in_flight:
                 history.lapse()
-            frozen = None
-            if type(args) is FrozenMapping:
-                args = frozen = args.value
+            frozen = frozen_arguments(args) if type(tool) is str and tool and facts is None else None
             call: SessionCall = new(SessionCall)
-            call.tool, call.args, call.place = tool, args, len(conversation.calls) + 1
-            if problem := call_problem(tool, args, facts):
-                return refused(problem, started)
+            call.tool, call.agent, call.place = tool, agent, len(conversation.calls) + 1
             try:
+                call.args = _arguments(tool, args, facts) if frozen is None else frozen
                 call.facts = self._facts if facts is None else freeze({**self._facts, **facts})
-                call.agent = agent
                 call.principal = self._principal if principal is None else history.principal_of(principal)
-                if reserve:
-                    call.args, call.id = freeze(args) if frozen is None else frozen, id
+                if action is not None or decision is not None or tags is not _NO_TAGS:
+                    _label(call, action, decision, tags)
+                    applicability = policies.applicability(call)
+                else:
+                    applicability = policies.applicability(call) if policies.is_scoped else policies.of_tool[tool]
+                if applicability.problem is not None and policies.dispatch:
+                    applicability = policies.dispatched(call, applicability)
             except (InputError, RecursionError) as error:
                 return refused(_unreadable(tool, error), started)
-            if (action is not None or decision is not None or tags is not _NO_TAGS) and (
-                problem := _label(call, action, decision, tags)
-            ):
-                return refused(problem, started)
+            call.applicability = applicability
+            if reserve:
+                call.id = id
             if claim is not None and (verdict := claimed_verdict(history, call, claim, started)) is not None:
                 return verdict
-            call.applicability = applicability = self.policies.applicability(call)
-            if history.counters is None and history.halted is None:  # the common case
-                judgement = conversation.judge(call, applicability)
-            else:
-                judgement = history.judge(call, count=reserve)
-            if judgement is None and reserve and claim is None and not history.is_followed:  # the common case
-                return self._granted(call, started)
-            return self._answer(call, judgement, started) if reserve else self._trial_verdict(call, judgement, started)
-
-    def _trial_verdict(self, call: SessionCall, judgement: Judgement | None, started: float) -> Verdict:
-        """The verdict on a call that is only judged."""
-        if judgement is None and not self._conversation.context.in_flight:
-            return ALLOWED
-        judgement = Judgement() if judgement is None else judgement
-        return verdict_on(self._history, call, judgement, judgement.decision(), started)
+            is_alone = history.counters is None and history.halted is None  # the common case
+            judgement = conversation.judge(call, applicability) if is_alone else history.judge(call, count=reserve)
+            if reserve:
+                if judgement is None and claim is None and not history.is_followed:  # the common case
+                    return self._granted(call, started)
+                return self._answer(call, judgement, started)
+            if judgement is None:
+                if not conversation.context.in_flight:
+                    return ALLOWED
+                judgement = Judgement()
+            return verdict_on(history, call, judgement, judgement.decision(), started)
 
     def _answer(
         self, call: SessionCall, judgement: Judgement | None, started: float, lifted: Decision | None = None
@@ -249,7 +250,7 @@ class Session:
             grant = new(_CallGrant)
             grant.history, grant.call = history, call
         verdict = verdict_on(history, call, judgement, decision, started, grant, lifted)
-        if history.shadow is not None and lifted is None:
+        if history.shadow is not None and lifted is None and not (judgement is not None and judgement.grants):
             history.shadow.check(call, verdict, self._conversation.context.state_now)
         if allowed and call.claim is not None:
             history.reserve_claimed(call, judgement, verdict)
@@ -415,13 +416,14 @@ class Session:
                 )
             if call.lapsed or seconds_at(self._conversation.context.clock.read()) > call.expires:
                 raise InputError(f"the permit of {call.tool!r} (call {call.place}) has expired; check the call again")
-            if (tool is not None and tool != call.tool) or (args is not None and freeze(args) != call.args):
+            own_tool, own_args = call.runs
+            if (tool is not None and tool != own_tool) or (args is not None and freeze(args) != own_args):
                 raise InputError(
-                    f"the permit is for another call; expected {call.tool!r} with the arguments that were judged"
+                    f"the permit is for another call; expected {own_tool!r} with the arguments that were judged"
                 )
             self._conversation.began(call)
             self._history.follow()
-            return thaw(call.args)  # type: ignore[no-any-return]
+            return thaw(own_args)  # type: ignore[no-any-return]
         finally:
             self._lock.release()
 
@@ -469,9 +471,15 @@ class Session:
             history = self._history
             call = history.only_call() if permit is None else history.call_of(permit)
             try:
-                outcome, status = readable_copy(output), self.status_of(output, failed)
+                outcome = output if type(output) in ATOMS else readable_copy(output)
+                status = (
+                    "ok" if failed is False and self.policies.failed_output is None else self.status_of(output, failed)
+                )
             except RecursionError:
                 raise InputError(f"the output of {call.tool!r} is nested too deeply; record it as a string") from None
+            if not history.is_followed and not call.lapsed:  # the common case
+                self._conversation.settle(call, outcome, status)
+                return
             history.settle(history.reinstated(call) if call.lapsed else call, outcome, status)
 
     def status_of(self, output: Any, failed: bool | None, other_outputs: Iterable[Any] = ()) -> CallStatus:  # noqa: FBT001 - as in `record`
@@ -552,7 +560,7 @@ class Session:
         """Judges and records a call that has already happened; None if every check passes."""
         started, conversation = time.perf_counter(), self._conversation
         call, reading = self._observed(event, state, facts, applicability)
-        judgement = conversation.judge(call, applicability, reading=reading)
+        judgement = conversation.judge(call, call.applicability, reading=reading)
         verdict = None
         if judgement is not None:
             verdict = verdict_on(self._history, call, judgement, judgement.decision(), started)
@@ -583,6 +591,8 @@ class Session:
             call.time = conversation.context.time_of(reading)
         call.principal = self._principal if event.principal is None else self._history.principal_of(event.principal)
         call.applicability = applicability or self.policies.applicability(call)
+        if call.applicability.problem is not None and self.policies.dispatch:
+            call.applicability = self.policies.dispatched(call, call.applicability)
         return call, reading
 
     def _observed_status(self, event: Event) -> CallStatus:
@@ -627,7 +637,7 @@ class Session:
             self._history.sweep()
             judgement = self._conversation.pending_obligations()
             notes, details = notes_on(self._history)
-            violations, withheld = violations_of(self._history, judgement, None, self._facts)
+            violations, withheld = violations_of(self._final_remedies, judgement.broken, judgement.withheld)
             reasons = [f"at the end: {violation.message}" for violation in violations]
             verdict = Verdict(
                 judgement.decision(),
@@ -643,12 +653,16 @@ class Session:
                 self._history.shadow.end(verdict, self._conversation.context.state_now)
             return verdict
 
+    def _final_remedies(self) -> Remedies:
+        """The remedies at the end of the conversation."""
+        return Remedies(self._conversation, None, self._facts, halted=self.halted)
+
     @property
     def obligations(self) -> dict[str, str]:
         """The pending obligations: rule id -> remedy or message, if the conversation ended now."""
         with self._lock:
             judgement = self._conversation.pending_obligations()
-            violations, _ = violations_of(self._history, judgement, None, self._facts)
+            violations, _ = violations_of(self._final_remedies, judgement.broken)
             return {violation.policy: violation.remedy or violation.message for violation in violations}
 
     @property
@@ -662,6 +676,15 @@ class Session:
         """The recorded calls in order. Calls in flight have no status yet."""
         with self._lock:
             return self._conversation.history()
+
+    @property
+    def effect(self) -> str | None:
+        """The worst effect of the calls so far, whether they failed or not; None if there is none.
+
+        A chain of calls is as severe as its worst step. A tool for which `effects:` states nothing counts as
+        irreversible; without `effects:` in the policy, nothing has an effect.
+        """
+        return worst_effect(self.policies.effects, (event.tool for event in self.history))
 
     @property
     def in_flight(self) -> tuple[Permit, ...]:
@@ -763,6 +786,7 @@ class Session:
                 permit_seconds=self._permit_seconds,
                 counters=None if counters is None else counters.trial_store(),
                 principal=self.principal,
+                grants=self._history.grants,
                 on_difference=False,
             )
             fork._history.become_fork_of(self._history)
@@ -826,6 +850,11 @@ class Session:
         with self._lock:
             history.retried(lambda: history.halt(why), "the conversation goes on")
 
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while a call is judged or recorded."""
+        return self._lock
+
     def catch_up(self) -> None:
         """Applies the history entries of other processes that share this session.
 
@@ -849,13 +878,29 @@ class Session:
         return None if moment is None else (moment, zone)
 
 
-def _label(call: SessionCall, action: str | None, decision: str | None, tags: Iterable[str]) -> str | None:
-    """Labels a call. Returns the problem of invalid labels, which are not set."""
+def _arguments(tool: Any, args: Any, facts: Any) -> Mapping[str, Any]:
+    """The frozen arguments of a call, whose names or values are not plain JSON.
+
+    Raises:
+        InputError: the call has an invalid form.
+    """
+    value = args.value if type(args) is FrozenMapping else args
+    if problem := call_problem(tool, value, facts):
+        raise InputError(problem)
+    frozen: Mapping[str, Any] = freeze(args) if value is args else value
+    return frozen
+
+
+def _label(call: SessionCall, action: str | None, decision: str | None, tags: Iterable[str]) -> None:
+    """Labels a call.
+
+    Raises:
+        InputError: the labels are invalid.
+    """
     tags = tags if isinstance(tags, str) else list(tags)
-    problem = label_problem(action, decision, tags)
-    if problem is None:
-        call.labelled(action, decision, frozenset(tags))
-    return problem
+    if problem := label_problem(action, decision, tags):
+        raise InputError(problem)
+    call.labelled(action, decision, frozenset(tags))
 
 
 def _unreadable(tool: str, error: Exception) -> str:

@@ -143,7 +143,7 @@ class SessionShadow:
 
     def _judge(self, call: SessionCall, live: Mapping[str, Any], state: Any) -> None:
         self._state.context.state_source = state
-        call.applicability = self._candidate.applicability(call)
+        self._read_anew(call)
         judged = self._state.judge(call, call.applicability) or Judgement()
         self._judged = call.place, judged
         self._compare(call, live, judged)
@@ -153,12 +153,17 @@ class SessionShadow:
         self._compare(None, live, self._state.pending_obligations())
 
     def _add(self, call: SessionCall) -> None:
-        call.applicability = self._candidate.applicability(call)
+        self._read_anew(call)
         self._calls[call.place] = call
         place, judged = self._judged
         if place != call.place:  # another process judged it
             judged = self._state.judge(call, call.applicability) or Judgement()
         self._state.reserve(call, judged)
+
+    def _read_anew(self, call: SessionCall) -> None:
+        """Reads a call as the candidate does: it may resolve other tools that call tools."""
+        (call.tool, call.args), call.sent = call.runs, None
+        call.applicability = self._candidate.dispatched(call, self._candidate.applicability(call))
 
     def _begin(self, place: int) -> None:
         self._state.began(self._calls[place])

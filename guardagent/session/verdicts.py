@@ -7,14 +7,15 @@ user without any part of the answer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from guardagent.errors import error_text
 from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, SessionCall, blank_explanation
 from guardagent.policy.monitors.conversation import Broken, Judgement
-from guardagent.policy.monitors.remedies import Remedies, message_of
+from guardagent.policy.monitors.remedies import FixedRemedies, Remedies, earlier_calls, message_of
 from guardagent.policy.monitors.rule import RuleMetadata
 from guardagent.policy.policies import Policies
 from guardagent.session.calls import CallHistory, same_call
@@ -26,6 +27,7 @@ from guardagent.types import (
     Usage,
     Verdict,
     Violation,
+    new_tuple,
     quick_verdict,
     quick_violation,
     thaw,
@@ -57,7 +59,8 @@ def verdict_on(
         grant: gives the permit of the call.
         lifted: the violations with this decision are approved.
     """
-    notes, details = notes_on(history) if history.conversation.context.in_flight else ((), EMPTY)
+    conversation = history.conversation
+    notes, details = notes_on(history) if conversation.context.in_flight else ((), EMPTY)
     if judgement is None:
         elapsed = (time.perf_counter() - started) * 1000
         return quick_verdict(decision, notes, (), (), details, None, None, "policy", NO_USAGE, elapsed, (), (), grant)
@@ -65,46 +68,55 @@ def verdict_on(
         approved = [source.id for source, _ in judgement.broken if source.on_violation is lifted]
         details = {**details, "approved": approved}
         judgement.broken = tuple([rule for rule in judgement.broken if rule[0].on_violation is not lifted])
-    shown = call.shown()
-    violations, withheld = violations_of(history, judgement, call, call.facts, shown)
-    requests = judgement.request_verdicts
-    reasons: tuple[str, ...]
-    if len(violations) == 1:  # the common case
-        reasons = (violations[0].message,)
+    elif judgement.grants and decision <= Decision.WARN:
+        details = {**details, "grants": dict(judgement.grants)}
+    broken, requests = judgement.broken, judgement.request_verdicts
+    usage = sum((verdict.usage for verdict in requests), NO_USAGE) if requests else NO_USAGE
+    tool, args, more = call.tool, call.args, judgement.reasons + notes
+    halted, earlier = history.halted is not None, earlier_calls(conversation, tool, broken)
+    remedies: Callable[[], Remedies]
+    if earlier is None:
+        remedies = partial(Remedies, conversation, call, call.facts, halted=halted)
     else:
-        reasons = tuple([violation.message for violation in violations])
-    if judgement.reasons or notes:
-        reasons += (*judgement.reasons, *notes)
-    return quick_verdict(
-        decision,
-        reasons,
-        violations,
-        judgement.errors,
-        details,
-        None,
-        None,
-        "policy",
-        sum((verdict.usage for verdict in requests), NO_USAGE) if requests else NO_USAGE,
-        (time.perf_counter() - started) * 1000,
-        (),
-        (),
-        grant,
-        Denial(call.tool, shown["args"] if violations else call.args, withheld),
+        remedies = partial(FixedRemedies, conversation.policies, tool, earlier, halted=halted)
+    text = partial(_text, remedies, tool, args, broken, judgement.withheld, more)
+    rules = (broken[0][0].id,) if len(broken) == 1 else tuple(sorted([source.id for source, _ in broken]))
+    denial = new_tuple(Denial, (tool, args, (), rules, text))
+    elapsed = (time.perf_counter() - started) * 1000
+    errors = judgement.errors
+    verdict = quick_verdict(
+        decision, (), (), errors, details, None, None, "policy", usage, elapsed, (), (), grant, denial
     )
+    if earlier is None:
+        _ = verdict.reasons  # now, since a remedy depends on what can change
+    return verdict
+
+
+def _text(
+    remedies: Callable[[], Remedies],
+    tool: str,
+    args: Mapping[str, Any],
+    broken: Broken,
+    withheld: tuple[str, ...],
+    more: tuple[str, ...],
+) -> tuple[tuple[str, ...], tuple[Violation, ...], Denial]:
+    """(the reasons, the violations, the denial) of a verdict on a call."""
+    plain = thaw(args)
+    violations, withheld = violations_of(remedies, broken, withheld, {"tool": tool, "args": plain})
+    reasons = (violations[0].message,) if len(violations) == 1 else tuple([part.message for part in violations])
+    return reasons + more, violations, new_tuple(Denial, (tool, plain, withheld, (), None))
 
 
 def violations_of(
-    history: CallHistory,
-    judgement: Judgement,
-    call: SessionCall | None,
-    facts: Mapping[str, Any],
+    remedies: Callable[[], Remedies],
+    broken: Broken,
+    withheld: tuple[str, ...] = (),
     shown: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[Violation, ...], tuple[str, ...]]:
-    """(violations, withheld details) of a call, or of the end of the conversation. `shown`: the call as evidence."""
+    """(violations, withheld details) of a call as evidence shows it; without one, of the end of the conversation."""
     violations: list[Violation] = []
-    withheld = judgement.withheld
-    for source, result in _gravest_first(judgement.broken):
-        explanation, remedy = _explained(history, source, result, call, facts)
+    for source, result in _gravest_first(broken):
+        explanation, remedy = _explained(remedies, source, result)
         evidence: dict[str, Any] = {} if shown is None else {"call": shown}
         if source.in_pack:
             explanation = replace(blank_explanation(), withheld=explanation.withheld)
@@ -114,7 +126,7 @@ def violations_of(
             evidence["missing"] = " or ".join(explanation.missing)
         if explanation.evidence:
             evidence.update(explanation.evidence)
-        message = message_of(source, explanation, remedy, earlier=call is not None)
+        message = message_of(source, explanation, remedy, earlier=shown is not None)
         violations.append(quick_violation(source.id, message, evidence, remedy))
         if explanation.withheld:
             withheld += tuple([f"{source.id}: {detail}" for detail in dict.fromkeys(explanation.withheld)])
@@ -127,11 +139,7 @@ def _gravest_first(broken: Broken) -> Broken:
 
 
 def _explained(
-    history: CallHistory,
-    source: RuleMetadata,
-    result: MonitorResult,
-    call: SessionCall | None,
-    facts: Mapping[str, Any],
+    remedies: Callable[[], Remedies], source: RuleMetadata, result: MonitorResult
 ) -> tuple[Explanation, str | None]:
     """The explanation of a violation and its remedy. Errors here do not affect the denial."""
     explanation: Explanation | None = None
@@ -139,12 +147,11 @@ def _explained(
         explanation = result.explain()
         if source.remedy is None and not explanation.sequences and explanation.changes is None:
             return explanation, None  # nothing can be suggested
-        remedies = Remedies(history.conversation, call, facts, halted=history.halted is not None)
-        return explanation, remedies.remedy(source, explanation)
+        return explanation, remedies().remedy(source, explanation)
     except Exception as error:  # noqa: BLE001 - as above
         explanation = explanation or blank_explanation()
-        explanation.withheld += (f"its explanation failed: {error_text(error)}",)
-        return explanation, None
+        withheld = (*explanation.withheld, f"its explanation failed: {error_text(error)}")
+        return replace(explanation, withheld=withheld), None
 
 
 def notes_on(history: CallHistory) -> tuple[tuple[str, ...], Mapping[str, Any]]:

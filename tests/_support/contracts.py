@@ -27,8 +27,8 @@ from guardagent.session.counters import STORES as COUNTER_STORES
 from guardagent.translation.report import summarize
 from guardagent.translation.report_formats import FORMATS as TRANSLATION_REPORTS
 from guardagent.workflow import drawing, reports
-from guardagent.workflow.analysis.check_context import CheckContext, CheckDescription
 from guardagent.workflow.analysis.checks import CHECKS as STRUCTURAL_CHECKS
+from guardagent.workflow.analysis.checks import CheckContext, CheckDescription
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.extraction import EXTRACTORS, FRAMEWORKS, SOURCES
 from guardagent.workflow.model.targets import GraphListing, WorkflowGraph

@@ -106,3 +106,23 @@ def test_opentelemetry_is_not_imported_by_the_guard() -> None:
     """Neither the guard nor the adapter imports OpenTelemetry."""
     code = "import json, guardagent.frameworks.python.adapter\n" + CHECKS
     assert run(code + '\nprint(json.dumps([name for name in sys.modules if "opentelemetry" in name]))') == []
+
+
+def test_denials_and_halts_are_events_of_the_span() -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    stopped = """
+from guardagent.enforcement.stops import StopFile, new_stop
+import tempfile
+stops = StopFile(tempfile.mkdtemp() + "/stops.json", create=True)
+stops.add(new_stop("wrong", "ann"))
+verdicts.append(guard(LIMIT, stop_file=stops).before(refund(50, id="4")))
+print(json.dumps([[(event.name, dict(event.attributes)) for event in span.events] for span in
+                  exporter.get_finished_spans()], default=list))
+"""
+    allowed, denied, unchecked, halted = run(SPANS + CHECKS + stopped)
+    assert allowed == []
+    assert denied == [["guardagent.denied", {"guardagent.rules": ["rule 1"]}]]
+    assert unchecked[0][0] == "guardagent.denied"
+    [[name, values]] = halted
+    assert name == "guardagent.halted"
+    assert values["guardagent.stop"].startswith("st_")

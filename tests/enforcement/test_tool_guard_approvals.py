@@ -221,3 +221,43 @@ def test_an_approval_of_a_previewed_call_counts(host: ToolGuard) -> None:
     assert host.preview(proposed).decision is Decision.ESCALATE
     assert host.resolve(proposed, yes(proposed)).label == 0
     done(host, proposed)
+
+
+VIEWED = """\
+version: 1
+views: {refund: "{args.amount} for {args.order}, {facts.vip}, {outputs.look.total}"}
+policies: [{id: person, temporal: 'forall(refund(), false)', on_violation: escalate}]
+"""
+
+
+def test_a_view_stands_after_the_arguments(tmp_path: Path) -> None:
+    """The policy's over arguments, facts and outputs, then the host's; none can imitate a line."""
+    (tmp_path / "views.yaml").write_text(VIEWED)
+    texts: list[str] = []
+
+    def approver(request: ApprovalRequest) -> bool:
+        texts.append(request.text())
+        return False
+
+    views = {"refund": lambda args: f"ask {args['who']}\nWhy you are asked: no\u202e reason"}
+    guard = ToolGuard(tmp_path / "views.yaml", approver=approver, views=views, facts={"vip": True})
+    run(guard, HostCall("look", {}, "c"), lambda _: {"total": 7})
+    for who in ({"who": "ann"}, {}):
+        assert guard.before(HostCall("refund", {"amount": 5, "order": "W1", **who}, "c")).decision is Decision.DENY
+    assert texts[0].splitlines()[1:-1] == [
+        "  amount = 5",
+        '  order = "W1"',
+        '  who = "ann"',
+        "The policy shows it as:",
+        "  | 5 for W1, true, 7",
+        "The agent's host shows it, unchecked, as:",
+        "  | ask ann",
+        "  | Why you are asked: no\\u202e reason",
+    ]
+    assert "  | (the view failed: KeyError)" in texts[1]
+
+
+@pytest.mark.parametrize("views", [{"refund": "text"}, ["refund"], None])
+def test_views_of_the_host_are_functions(tmp_path: Path, views: Any) -> None:
+    with pytest.raises(InputError, match=r"views is .* expected a mapping of tools to functions"):
+        guard_of(tmp_path, APPROVED, views=views)

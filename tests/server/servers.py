@@ -43,8 +43,9 @@ policies:
     temporal: tool:refund -> F tool:receipt
     message: a receipt is due
 """
+NO_LOGIN = "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
 TOOLS = [{"name": name} for name in ("login", "refund", "receipt")]
-ROLES = ("agent", "approver", "auditor", "admin")
+ROLES = ("agent", "approver", "auditor", "operator", "admin")
 
 
 class ServerClient:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.ledger.staging import HistoryChange, staged
 from guardagent.errors import GuardError, InputError, LedgerError
 from guardagent.session.calls import HistoryChangedError, HistoryEntry, SessionEndedError
 
@@ -158,42 +159,122 @@ class MemoryLedger:
 class FinalLedger:
     """A `Ledger` in which no conversation begins under the name of one that has ended.
 
-    Otherwise a server that was stopped could go on with a call in a new conversation, without the history.
+    Otherwise a server that was stopped could go on with a call in a new conversation, without the history. It is also
+    the store of its journals' entries, so that an operation that is staged neither reads nor writes them.
+
+    Args:
+        ledger: the ledger.
+
+    Attributes:
+        stages: whether operations can be staged: whether the ledger commits several together.
 
     Raises:
         InputError: the ledger keeps no histories.
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self._ledger: Any = ledger
         self.name = ledger.name
+        self.stages = callable(getattr(ledger, "commit", None))
+        self._watched, self._seen = "", threading.local()
+
+    def watch(self, conversation: str) -> None:
+        """Lets no call be placed from now on if a conversation has gone on since the call was judged."""
+        self._watched = conversation
+
+    def saw_watched(self, place: int) -> None:
+        """Notes the last place of the watched conversation before a call is judged in this thread."""
+        self._seen.place = place
+
+    def settle(self) -> None:
+        """Waits for commits that may not have seen what was committed before."""
+        getattr(self._ledger, "settle", lambda: None)()
 
     def record_request(self, call: HostCall, rules: Sequence[str], edited: HostCall | None = None) -> None:
-        self._ledger.record_request(call, rules, edited)
+        self._unstaged().record_request(call, rules, edited)
 
     def recorded_request(self, call: HostCall) -> RecordedRequest | None:
-        return self._ledger.recorded_request(call)
+        request: RecordedRequest | None = self._unstaged().recorded_request(call)
+        return request
 
     def reject(self, call: HostCall) -> None:
-        self._ledger.reject(call)
+        self._unstaged().reject(call)
 
     def use(self, call: HostCall) -> None:
-        self._ledger.use(call)
+        self._unstaged().use(call)
 
     def end(self, conversation: str) -> None:
-        self._ledger.end(conversation)
+        self._unstaged().end(conversation)
 
     def journal(self, conversation: str, policy: str) -> ConversationJournal:
-        journal = self._ledger.journal(conversation, policy)
+        journal: Any = self._ledger.journal(conversation, policy)
         if journal is None or not hasattr(journal, "ends_for_good"):  # it may be another package's
             raise InputError("this ledger keeps no histories for servers; expected sqlite:, postgresql: or redis:")
+        if self.stages:
+            journal = ConversationJournal(self, conversation, policy)
         journal.ends_for_good = True
-        return journal
+        return journal  # type: ignore[no-any-return]
 
     def policy_of(self, conversation: str) -> str | None:
         """Returns the digest of the policy under which a conversation runs."""
-        policy: str | None = self._ledger.policy_of(conversation)  # type: ignore[attr-defined]
+        if staged() is not None:
+            return None  # it begins with this operation; else its commit fails
+        policy: str | None = self._ledger.policy_of(conversation)
         return policy
+
+    def commit(self, changes: Sequence[HistoryChange], *, seconds: float | None = None) -> set[str]:
+        """See `HistoryStore.commit`. The ledger adds nothing at all if the watched conversation has gone on."""
+        places = [change.watched for change in changes if change.watched is not None]
+        provided = (self._watched, min(places)) if places else None
+        refused: set[str] = self._ledger.commit(changes, seconds=seconds, provided=provided)
+        return refused
+
+    def entries(self, conversation: str, after: int) -> list[tuple[int, str, str | None]]:
+        if (operation := staged()) is None:
+            return self._ledger.entries(conversation, after)  # type: ignore[no-any-return]
+        operation.saw(conversation, after)
+        return []
+
+    def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        operation = staged()
+        change = HistoryChange(conversation, place - 1) if operation is None else operation.saw(conversation, place - 1)
+        if self._watched and call_id is not None:
+            change.watched = self._seen.place
+        if operation is None and change.watched is None:
+            self._ledger.append(conversation, place, policy, entry, call_id)
+            return
+        change.rows.append((place, policy, entry, call_id))
+        if operation is None and self.commit([change]):
+            self._require_added(conversation, place, entry)
+
+    def _require_added(self, conversation: str, place: int, entry: str) -> None:
+        """Raises the reason why an entry was refused; none if it was added, and the answer was lost."""
+        rows = self._ledger.entries(conversation, place - 1)
+        if not rows:
+            raise LedgerError("a person made or lifted a stop while the call was judged; propose the call again")
+        if rows[0][2] != entry:
+            raise refused_place(conversation, place, rows[-1][0])
+
+    def add_call_id(self, conversation: str, call_id: str) -> None:
+        if (operation := staged()) is not None and operation.change is not None:
+            operation.change.call_ids.append(call_id)
+        else:
+            self._unstaged().add_call_id(conversation, call_id)
+
+    def has_call_id(self, conversation: str, call_id: str) -> bool:
+        has: bool = self._unstaged().has_call_id(conversation, call_id)
+        return has
+
+    def _unstaged(self) -> Any:
+        """Returns the ledger for a step that cannot wait for a commit.
+
+        Raises:
+            LedgerError: an operation is staged.
+        """
+        if (operation := staged()) is not None:
+            operation.fits = False
+            raise LedgerError("this step of the operation needs the ledger at once")
+        return self._ledger
 
 
 # --- histories

@@ -13,8 +13,8 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from guardagent._support.redis import Command, RedisServer
-from guardagent._support.stores import StoreFormat
+from guardagent._support.redis import Check, Command, RedisServer
+from guardagent._support.stores import StoreBusyError, StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
@@ -24,6 +24,7 @@ from guardagent.enforcement.ledger.history import (
     refused_place,
     stored_name,
 )
+from guardagent.enforcement.ledger.staging import HistoryChange, Provided
 from guardagent.errors import InputError, LedgerError
 
 MAX_TRIES = 50  # while other processes write approvals of the same call, or entries of the same conversation
@@ -124,19 +125,45 @@ class RedisLedger:
         return [(_place(at), fields.get("policy", ""), fields.get("entry")) for at, fields in entries]
 
     def append(self, conversation: str, place: int, policy: str, entry: str, call_id: str | None) -> None:
+        change = HistoryChange(conversation, place - 1, [(place, policy, entry, call_id)])
+        if not self.commit([change]):
+            return
         name = stored_name(conversation)
         head, history = self._server.key("conversation", name), self._server.key("history", name)
-        checks = [(head, "last", str(place - 1) if place > 1 else None)]
-        writes = [
-            ("HSET", head, "last", place, "policy", policy),
-            ("XADD", history, f"{place}-0", "policy", policy, "entry", entry),
-            *([] if call_id is None else [("SADD", self._server.key("proposed", name), stored_name(call_id))]),
-        ]
-        if not self._server.commit_again(checks, writes):
-            return
         last, there = self._server.read(("HGET", head, "last"), ("XRANGE", history, place, place))
         if not there or there[0][1].get("entry") != entry:  # else it was added, and the answer was lost
             raise refused_place(conversation, place, int(last or 0))
+
+    def commit(
+        self, changes: Sequence[HistoryChange], *, seconds: float | None = None, provided: Provided | None = None
+    ) -> set[str]:
+        if seconds is not None:
+            raise StoreBusyError("the store is on a server")
+        refused, left = set(), {change.conversation: change for change in changes}
+        while left:
+            checks, writes = list[Check](), list[Command]()
+            if provided is not None:
+                head = self._server.key("conversation", stored_name(provided[0]))
+                checks.append((head, "last", str(provided[1]) if provided[1] else None))
+            for change in left.values():
+                name = stored_name(change.conversation)
+                head, history = self._server.key("conversation", name), self._server.key("history", name)
+                checks.append((head, "last", str(change.after) if change.after else None))
+                for place, policy, entry, _ in change.rows:
+                    writes.append(("HSET", head, "last", place, "policy", policy))
+                    writes.append(("XADD", history, f"{place}-0", "policy", policy, "entry", entry))
+                if ids := [stored_name(call_id) for call_id in change.proposed]:
+                    writes.append(("SADD", self._server.key("proposed", name), *ids))
+            failed = self._server.commit_again(checks, writes)
+            if not failed:
+                break
+            if provided is not None:
+                failed -= 1
+                if not failed:
+                    return {change.conversation for change in changes}
+            refused.add([*left][failed - 1])
+            del left[[*left][failed - 1]]
+        return refused
 
     def add_call_id(self, conversation: str, call_id: str) -> None:
         key = self._server.key("proposed", stored_name(conversation))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import abc
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from guardagent._support.stores import SqliteFile, StatementRunner, StoreFormat
+from guardagent._support.stores import SqliteFile, StatementRunner, StoreBusyError, StoreFormat
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.history import (
     REJECTED,
@@ -18,11 +19,13 @@ from guardagent.enforcement.ledger.history import (
     refused_place,
     stored_name,
 )
+from guardagent.enforcement.ledger.staging import HistoryChange, Provided
 from guardagent.errors import InputError, LedgerError
 
 if TYPE_CHECKING:
     from guardagent._support.postgres import TableStore
 
+_SETTLE_SECONDS, _SETTLE_PAUSE = 5.0, 0.002
 _ADVICE = "continue with the release that created it, or begin a new one: then old approvals are void"
 
 
@@ -46,6 +49,12 @@ class TableLedger(abc.ABC):
     def close(self) -> None:
         """Closes the file or the idle connections; the next use opens new ones."""
         self._tables.close()
+
+    @abc.abstractmethod
+    def commit(
+        self, changes: Sequence[HistoryChange], *, seconds: float | None = None, provided: Provided | None = None
+    ) -> set[str]:
+        """See `HistoryStore.commit`."""
 
     @abc.abstractmethod
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
@@ -221,12 +230,29 @@ class SqliteLedger(TableLedger):
         if not str(path):
             raise InputError("'sqlite:' has no path; expected an address such as 'sqlite:ledger.db'")
         self.path = Path(path)
+        self._tables: SqliteFile
         super().__init__(SqliteFile(self.path, _FORMAT))
 
+    def commit(
+        self, changes: Sequence[HistoryChange], *, seconds: float | None = None, provided: Provided | None = None
+    ) -> set[str]:
+        refused = set()
+        with self._tables.transaction(seconds=seconds) as db:
+            if provided is not None and _last(db, stored_name(provided[0])) != provided[1]:
+                return {change.conversation for change in changes}
+            for change in changes:
+                name = stored_name(change.conversation)
+                if _last(db, name) != change.after:
+                    refused.add(change.conversation)
+                    continue
+                db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", [(name, *row[:3]) for row in change.rows])
+                proposed = [(name, stored_name(call_id)) for call_id in change.proposed]
+                db.executemany("INSERT OR IGNORE INTO proposed VALUES (?, ?)", proposed)
+        return refused
+
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
-        query = "SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?"
         with self._tables.transaction() as db:
-            if db.execute(query, row[:1]).fetchone()[0] != row[1] - 1:
+            if _last(db, row[0]) != row[1] - 1:
                 return False
             db.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", row)
             if call_id is not None:
@@ -234,6 +260,34 @@ class SqliteLedger(TableLedger):
             return True
 
 
+_COMMIT = """/* guardagent commits */
+WITH seen AS MATERIALIZED (
+    SELECT name, adds FROM unnest(?::text[], ?::bigint[], ?::boolean[]) AS change (name, after, adds)
+    WHERE (SELECT coalesce(max(place), 0) FROM entries WHERE conversation = name) = after
+      AND (?::text IS NULL OR (SELECT coalesce(max(place), 0) FROM entries WHERE conversation = ?::text) = ?::bigint)
+), rows AS (
+    SELECT * FROM unnest(?::text[], ?::bigint[], ?::text[], ?::text[], ?::boolean[])
+                  AS row (name, place, policy, entry, is_next)
+), begun AS (
+    INSERT INTO entries SELECT name, place, policy, entry FROM rows JOIN seen USING (name) WHERE is_next ORDER BY name
+    ON CONFLICT DO NOTHING RETURNING conversation AS name
+), others AS (
+    INSERT INTO entries SELECT name, place, policy, entry FROM rows JOIN begun USING (name) WHERE NOT is_next
+), added AS (
+    SELECT name FROM begun UNION ALL SELECT name FROM seen WHERE NOT adds
+), noted AS (
+    INSERT INTO proposed SELECT name, id FROM unnest(?::text[], ?::text[]) AS call (name, id) JOIN added USING (name)
+    ORDER BY name, id ON CONFLICT DO NOTHING
+)
+SELECT name FROM added
+"""
+_NOW = "SELECT clock_timestamp()"
+_COMMITTING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+  AND (state = 'disabled' OR state = 'active' AND query_start <= ?)
+  AND (state = 'disabled' OR query LIKE '/* guardagent commits */%' OR query = '<insufficient privilege>')
+"""
 _ADD_NEXT_ENTRY = """
 WITH added AS (
     INSERT INTO entries SELECT ?, ?, ?, ?
@@ -264,7 +318,44 @@ class PostgresLedger(TableLedger):
 
         super().__init__(PostgresServer(rest, _FORMAT))
 
+    def commit(
+        self, changes: Sequence[HistoryChange], *, seconds: float | None = None, provided: Provided | None = None
+    ) -> set[str]:
+        if seconds is not None:
+            raise StoreBusyError("the store is on a server")
+        names = {change.conversation: stored_name(change.conversation) for change in changes}
+        seen = [(names[change.conversation], change.after, bool(change.rows)) for change in changes]
+        rows = [
+            (names[change.conversation], *row[:3], row[0] == change.after + 1)  # who adds the first adds them all
+            for change in changes
+            for row in change.rows
+        ]
+        proposed = [
+            (names[change.conversation], stored_name(call_id)) for change in changes for call_id in change.proposed
+        ]
+        watched = (None, None, None) if provided is None else (stored_name(provided[0]),) * 2 + (provided[1],)
+        columns = [*_columns(seen, 3), *watched, *_columns(rows, 5), *_columns(proposed, 2)]
+        added = {row[0] for row in self._tables.repeatable(_COMMIT, columns)}
+        return {conversation for conversation, name in names.items() if name not in added}
+
+    def settle(self) -> None:
+        """Waits for the commits that may not have seen what was committed before.
+
+        Raises:
+            LedgerError: one of them takes too long.
+        """
+        since, until = self._tables.repeatable(_NOW, ())[0][0], time.monotonic() + _SETTLE_SECONDS
+        while self._tables.repeatable(_COMMITTING, (since,))[0][0]:
+            if time.monotonic() > until:
+                problem = "a commit that began before is still running, or 'track_activities' is off"
+                raise LedgerError(f"{problem}; look at 'pg_stat_activity' of the database")
+            time.sleep(_SETTLE_PAUSE)
+
     def _add_entry(self, row: tuple[str, int, str, str], call_id: str | None) -> bool:
         conversation, place = row[:2]
         call = call_id or "", call_id is not None
         return bool(self._tables.repeatable(_ADD_NEXT_ENTRY, (*row, conversation, place - 1, *call))[0][0])
+
+
+def _columns(rows: Sequence[tuple[object, ...]], count: int) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]

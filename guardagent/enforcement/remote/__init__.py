@@ -14,8 +14,8 @@ from guardagent._support.execution import Operation, Procedure, combine, verdict
 from guardagent.enforcement.approval import Approver
 from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import NotBegunError
-from guardagent.enforcement.deadline_pool import DeadlinePool
 from guardagent.enforcement.enforcement_point import EnforcementPoint
+from guardagent.enforcement.lifecycle import DeadlinePool
 from guardagent.enforcement.names import AcceptedTools, Aliases, Coverage, ToolSpec, read_tools_lock
 from guardagent.enforcement.remote.client import (
     ServerClient,
@@ -28,7 +28,8 @@ from guardagent.enforcement.remote.guard import HostFacts, RemoteConversations, 
 from guardagent.enforcement.remote.lifecycle import RemoteLifecycle, sendable_outcome
 from guardagent.enforcement.tool_guard import check_options
 from guardagent.errors import InputError, RemoteError
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.language import ANSWER, answer_arguments
+from guardagent.policy.views import HostView
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import EMPTY, Verdict, unchecked_verdict
 from guardagent.types.values import read_principal
@@ -66,10 +67,15 @@ class RemoteGuard(EnforcementPoint):
         tools_lock: the lock file of the tools that servers may list; without it the first list of each is accepted.
         approver: decides on escalated calls, in place of the host's own approval mechanism: `wait_for_reviewers()` for
             the reviewers of the server, or a function, whose answers need `approver_token`.
+        views: a tool -> a function that shows its calls to reviewers, as for `ToolGuard`; its result is sent with each
+            check of the tool.
         approver_token: the token of a reviewer, with which the answers of the host's reviewers are sent. Without it no
             answer of the host approves a call: only the reviewers of the server do.
         answers: judges the agent's final answers in this process, before the rules on the server do.
         timeout: the limit on each request, with its repetitions, in seconds.
+        outcome_delay: for how many seconds an outcome may wait for the next check of its conversation, and go with it
+            in one request; up to 1. By default `after` returns once the server has the outcome. A process that is
+            killed in this time, or that goes on with the same conversation, does not have the outcome on the server.
         ca: a file with the certificates of the authorities that the server's may come from.
         allow_http: whether the token may be sent without encryption to another machine.
 
@@ -94,8 +100,10 @@ class RemoteGuard(EnforcementPoint):
         tools_lock: Path | str | None = None,
         approver: Approver | None = None,
         approver_token: str | None = None,
+        views: Mapping[str, HostView] = EMPTY,
         answers: GuardAgent | None = None,
         timeout: float = TIMEOUT_SECONDS,
+        outcome_delay: float = 0.0,
         ca: Path | str | None = None,
         allow_http: bool = False,
     ) -> None:
@@ -108,11 +116,14 @@ class RemoteGuard(EnforcementPoint):
             absent=absent,
             tools_lock=tools_lock,
             approver=approver,
+            views=views,
             answers=answers,
             deadline=timeout,
         )
         if not isinstance(policy, str) or not policy:
             raise InputError(f"policy is {policy!r}; expected the name of a policy on the server")
+        if type(outcome_delay) not in (int, float) or not 0 <= outcome_delay <= 1:
+            raise InputError(f"outcome_delay is {outcome_delay!r}; expected seconds from 0 to 1")
         if isinstance(on_behalf_of, Mapping):
             read_principal(on_behalf_of)  # a mistake shows before the first call
         if approver_token is not None:
@@ -123,7 +134,7 @@ class RemoteGuard(EnforcementPoint):
         self.names, self.approver, self.coverage = Aliases(aliases), approver, Coverage()
         self.answers = answers
         self.accepted = AcceptedTools(None if tools_lock is None else read_tools_lock(tools_lock))
-        self._host = HostFacts(facts, state, on_behalf_of)
+        self._host = HostFacts(facts, state, on_behalf_of, views)
         self._sessions = SessionClient(client, policy, aliases, absent, self._host, approver_token)
         self._conversations, self._seconds, self._address = RemoteConversations(), timeout, address
         self.lifecycle = RemoteLifecycle(
@@ -135,6 +146,7 @@ class RemoteGuard(EnforcementPoint):
             DeadlinePool(_WAITERS),
             timeout,
             approver,
+            outcome_delay,
         )
 
     def __repr__(self) -> str:
@@ -243,7 +255,9 @@ class RemoteGuard(EnforcementPoint):
     # --- the connections
 
     def close(self) -> None:
-        """Closes the connections to the server. Later calls are denied."""
+        """Sends the outcomes that wait, and closes the connections to the server. Later calls are denied."""
+        for conversation in self._conversations.all() if self.lifecycle.outcome_delay else ():
+            self.lifecycle.flush(conversation)
         self._sessions.close()
 
     def __enter__(self) -> Self:

@@ -12,17 +12,20 @@ import os
 import random
 import re
 import secrets
+import socket
 import ssl
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from importlib import import_module
+from functools import lru_cache, partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, IncompleteRead
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from guardagent._support.http import is_loopback
 from guardagent._version import __version__
@@ -44,6 +47,7 @@ from guardagent.enforcement.wire import (
 )
 from guardagent.enforcement.wire.values import WireField, WireShape, strings
 from guardagent.errors import InputError, RemoteError
+from guardagent.policy.views import host_text
 from guardagent.types import Verdict, freeze
 
 _log = logging.getLogger("guardagent")
@@ -75,12 +79,14 @@ class AttachedTools:
         coverage: the comparison of rules and tools.
         reads_messages: whether a rule reads the messages of the conversation.
         judges_answers: whether final answers are judged.
+        takes_outcomes: whether the server takes outcomes in the same request as the next check.
     """
 
     id: str
     coverage: ServerCoverage
     reads_messages: bool
     judges_answers: bool
+    takes_outcomes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,14 @@ class JudgedByServer:
         in_flight: whether the call is in flight there, so that it may run here.
         approval: the id of the approval that the call waits for; None if it waits for none.
         args: the arguments that a reviewer has put in place of the call's; None if there are none.
+        outcomes: what the server has recorded before; it is not used.
     """
 
     verdict: Verdict
     in_flight: bool = False
     approval: str | None = None
     args: Mapping[str, Any] | None = None
+    outcomes: Sequence[Any] = ()
 
 
 def read_attached(value: Any) -> AttachedTools:
@@ -145,7 +153,11 @@ def _frozen(value: Any, where: str) -> Any:
 
 
 _ATTACHED = WireShape(
-    id=WireField(str), coverage=strings(), reads_messages=WireField(bool), judges_answers=WireField(bool)
+    id=WireField(str),
+    coverage=strings(),
+    reads_messages=WireField(bool),
+    judges_answers=WireField(bool),
+    takes_outcomes=WireField(bool, default=False),
 )
 _VERDICT = WireShape(verdict=WireField(read=read_verdict))
 _JUDGED = WireShape(
@@ -153,6 +165,7 @@ _JUDGED = WireShape(
     in_flight=WireField(bool),
     approval=WireField(None, None, _approval_id),
     args=WireField(dict, None, _frozen),
+    outcomes=WireField(list, ()),
 )
 
 # --- the address and the token
@@ -227,7 +240,8 @@ def _read(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise InputError(f"the token file {path} cannot be read: {type(error).__name__}") from None
+        cause = getattr(error, "strerror", None) or type(error).__name__
+        raise InputError(f"the token file {path} cannot be read: {cause}") from None
     return checked_token(text.strip(), f"the token in {path}")
 
 
@@ -236,6 +250,9 @@ def _read(path: Path) -> str:
 MAX_ATTEMPTS = 5
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _RETRIED = frozenset({429, 502, 503, 504})
+_MAX_IDLE = 20  # connections that are kept
+_PART = 65_536  # bytes
+_USER_AGENT = f"guardagent/{__version__}"
 _MESSAGE = 300  # characters of the server's message
 
 
@@ -252,10 +269,8 @@ class ServerClient:
     """
 
     def __init__(self, url: str, token: TokenSource, ca: Path | str | None = None) -> None:
-        self._url, self._token = url, token
-        _library()  # a missing one is an error now
-        self._verify: Any = _trust(ca) if url.startswith("https://") or ca is not None else False  # unused without TLS
-        self._connections = _Connections()
+        self._prefix, self._token = urlsplit(url).path, token
+        self._connections = _Connections(url, _trust(ca) if url.startswith("https://") or ca is not None else None)
         weakref.finalize(self, self._connections.close)  # a guard that is forgotten leaves no open connection
 
     def exchange(
@@ -308,76 +323,106 @@ class ServerClient:
             raise RemoteError("the agent's token cannot be read") from None
 
     def _once(self, method: str, path: str, body: bytes | None, deadline: float, key: str | None, token: str) -> Any:
-        library = _library()
         left = deadline - time.monotonic()
         if left <= 0:
             raise RemoteError("the guard's server did not answer in time")
         headers = {"authorization": f"Bearer {token}", "accept": "application/json", "accept-encoding": "identity"}
-        headers |= {} if body is None else {"content-type": "application/json"}
+        headers |= {"user-agent": _USER_AGENT} | ({} if body is None else {"content-type": "application/json"})
         headers |= {} if key is None else {"idempotency-key": key}
+        connection = self._connections.take(left)
         try:
-            with self._pool().stream(method, self._url + path, content=body, headers=headers, timeout=left) as answer:
-                return _value(answer, _text(answer, deadline))
-        except (library.ConnectError, library.ConnectTimeout, library.PoolTimeout) as error:
-            raise RemoteError(f"the guard's server cannot be reached ({type(error).__name__})", retried=True) from None
-        except library.HTTPError as error:
+            connection.request(method, self._prefix + path, body, headers)
+            answer = connection.getresponse()
+            with answer:  # which frees the connection
+                value = _value(answer, _text(answer, deadline))
+        except (OSError, HTTPException) as error:
+            connection.close()
             raise RemoteError(
                 f"the guard's server did not answer ({type(error).__name__})", retried=True, uncertain=True
             ) from None
-
-    def _pool(self) -> Any:
-        return self._connections.of_process(self._verify, trust_env=not self._url.startswith("http://"))
-
-
-@cache
-def _library() -> ModuleType:
-    """Returns the HTTP client that the installed OpenAI client brings: httpx2, or before its version 3 httpx.
-
-    Raises:
-        InputError: there is none.
-    """
-    for name in ("httpx2", "httpx"):
-        with contextlib.suppress(ImportError):
-            return import_module(name)
-    raise InputError("RemoteGuard needs httpx2; run 'pip install httpx2'")
+        except BaseException:
+            connection.close()
+            raise
+        self._connections.give_back(connection)
+        return value
 
 
 class _Connections:
-    """The pool of connections of each process. There is no lock, since a fork would copy it as it is."""
+    """The connections of each process to a server. There is no lock, since a fork would copy it as it is.
 
-    def __init__(self) -> None:
-        self._clients: dict[int, Any] = {}
+    The standard library's client takes a third of the CPU time of httpx for a request, and sends it in one packet.
+    """
+
+    def __init__(self, url: str, trust: ssl.SSLContext | None) -> None:
+        parts = urlsplit(url)
+        self._host, self._trust = parts.hostname or "", trust
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._proxy = parts.scheme == "https" and not proxy_bypass(self._host) and getproxies().get("https")
+        self._idle: dict[int, deque[HTTPConnection]] = {}
         self._closed = False
 
-    def of_process(self, verify: Any, *, trust_env: bool) -> Any:
-        """Returns the pool; a new one in a forked process, since a connection has one owner.
+    def take(self, seconds: float) -> HTTPConnection:
+        """Returns an open connection, whose operations may take these seconds.
 
         Raises:
-            RemoteError: the connections are closed.
+            RemoteError: the server cannot be reached, or the connections are closed.
         """
         if self._closed:
             raise RemoteError("the guard is closed")
-        process = os.getpid()
-        if (known := self._clients.get(process)) is not None:
-            return known
-        client = _library().Client(
-            verify=verify,
-            follow_redirects=False,
-            limits=_library().Limits(max_connections=None, max_keepalive_connections=20),
-            headers={"user-agent": f"guardagent/{__version__}"},
-            trust_env=trust_env,
-        )
-        shared = self._clients.setdefault(process, client)
-        if shared is not client:  # another thread was faster
-            client.close()
-        return shared
+        idle = self._idle.setdefault(os.getpid(), deque())
+        while idle:
+            with contextlib.suppress(IndexError):  # another thread may have taken it
+                connection = idle.pop()
+                if _is_usable(connection.sock):
+                    connection.sock.settimeout(seconds)
+                    return connection
+                connection.close()
+        connection = self._new(seconds)
+        try:
+            connection.connect()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise RemoteError(f"the guard's server cannot be reached ({type(error).__name__})", retried=True) from None
+        return connection
+
+    def give_back(self, connection: HTTPConnection) -> None:
+        """Keeps a connection for the next request of this process."""
+        idle = self._idle.setdefault(os.getpid(), deque())
+        if connection.sock is None or self._closed or len(idle) >= _MAX_IDLE:
+            connection.close()
+        else:
+            idle.append(connection)
 
     def close(self) -> None:
         """Closes the connections of this process."""
         self._closed = True
-        client = self._clients.pop(os.getpid(), None)
-        if client is not None:
-            client.close()
+        for connection in self._idle.pop(os.getpid(), ()):
+            connection.close()
+
+    def _new(self, seconds: float) -> HTTPConnection:
+        if self._trust is None or not self._proxy:
+            new = HTTPConnection if self._trust is None else partial(HTTPSConnection, context=self._trust)
+            return new(self._host, self._port, timeout=seconds)
+        proxy = urlsplit(self._proxy if "//" in self._proxy else f"//{self._proxy}")
+        connection = HTTPSConnection(proxy.hostname or "", proxy.port or 80, context=self._trust, timeout=seconds)
+        secret = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}".encode()
+        about = {"Proxy-Authorization": f"Basic {b64encode(secret).decode()}"} if proxy.username else {}
+        connection.set_tunnel(self._host, self._port, about)
+        return connection
+
+
+def _is_usable(connected: socket.socket | None) -> bool:
+    """Whether the other end has neither closed a connection nor sent anything that nobody asked for."""
+    if connected is None:
+        return False
+    connected.settimeout(0)
+    try:
+        socket.socket.recv(connected, 1, socket.MSG_PEEK)  # below TLS
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _text(answer: Any, deadline: float) -> bytes:
@@ -385,17 +430,19 @@ def _text(answer: Any, deadline: float) -> bytes:
     if answer.headers.get("content-encoding", "identity") != "identity":
         raise RemoteError("the guard's server compressed its answer", uncertain=True)
     text = bytearray()
-    for part in answer.iter_raw():
+    while part := answer.read1(_PART):
         text += part
         if len(text) > MAX_BYTES:
             raise RemoteError(f"the answer of the guard's server has more than {MAX_BYTES:,} bytes", uncertain=True)
         if time.monotonic() > deadline:
             raise RemoteError("the guard's server did not answer in time", uncertain=True)
+    if answer.length:
+        raise IncompleteRead(bytes(text), answer.length)
     return bytes(text)
 
 
 def _value(answer: Any, text: bytes) -> Any:
-    status = answer.status_code
+    status = answer.status
     if 300 <= status < 400:
         raise RemoteError(f"the guard's server redirects (status {status}); expected its own address")
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -414,7 +461,7 @@ def _value(answer: Any, text: bytes) -> Any:
 
 def _refusal(answer: Any, value: Any) -> RemoteError:
     """Returns the error of an answer that is none of success."""
-    status, pause = answer.status_code, _retry_after(answer)
+    status, pause = answer.status, _retry_after(answer)
     retried = status in _RETRIED or (status == 409 and pause is not None)
     error = value.get("error") if isinstance(value, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
@@ -435,7 +482,7 @@ def _retry_after(answer: Any) -> float | None:
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else None
 
 
-def _trust(ca: Path | str | None) -> Any:
+def _trust(ca: Path | str | None) -> ssl.SSLContext:
     """Returns the authorities of a file, or those of the system. Guards share them: loading them takes long."""
     try:
         return _loaded(None if ca is None else str(ca), 0 if ca is None else Path(ca).stat().st_mtime_ns)
@@ -444,8 +491,8 @@ def _trust(ca: Path | str | None) -> Any:
 
 
 @lru_cache(8)
-def _loaded(ca: str | None, _changed: int) -> Any:
-    return _library().create_ssl_context() if ca is None else ssl.create_default_context(cafile=ca)
+def _loaded(ca: str | None, _changed: int) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=ca)
 
 
 # --- sessions and their calls
@@ -475,7 +522,7 @@ class SessionClient:
         facts: HostFacts,
         approver_token: str | None,
     ) -> None:
-        self._client, self._facts, self.approver_token = client, facts, approver_token
+        self._client, self.facts, self.approver_token = client, facts, approver_token
         self._about = {"policy": policy, "aliases": dict(aliases), "absent": sorted(absent)}
         # No lock: a fork would copy it as it is. Each answer is stored with the tools that it is about.
         self._tools: dict[str, Any] = {**self._about, "tools": []}
@@ -524,15 +571,18 @@ class SessionClient:
         """
         attached = self.attach(deadline)
         with _Locked(conversation, deadline):
-            if not conversation.opened:
-                body = {"attachment": attached.id, "id": conversation.session}
-                body |= self._facts.user(conversation.id)
-                value = self._client.exchange("POST", "/v1/sessions", dumps(body), deadline, key=_new_key())
-                if not isinstance(value, dict) or value.get("id") != conversation.session:
-                    raise RemoteError("the guard's server opened another session than the one that was named")
-                conversation.opened = True
+            self._open(conversation, attached, deadline)
             self._send_pending(conversation, deadline)
         return attached
+
+    def _open(self, conversation: RemoteConversation, attached: AttachedTools, deadline: float) -> None:
+        if conversation.opened:
+            return
+        body = {"attachment": attached.id, "id": conversation.session, **self.facts.user(conversation.id)}
+        value = self._client.exchange("POST", "/v1/sessions", dumps(body), deadline, key=_new_key())
+        if not isinstance(value, dict) or value.get("id") != conversation.session:
+            raise RemoteError("the guard's server opened another session than the one that was named")
+        conversation.opened = True
 
     def send_pending(self, conversation: RemoteConversation, deadline: float) -> None:
         """Sends what is pending.
@@ -543,8 +593,10 @@ class SessionClient:
         with _Locked(conversation, deadline):
             self._send_pending(conversation, deadline)
 
-    def _send_pending(self, conversation: RemoteConversation, deadline: float) -> None:
-        while conversation.pending:
+    def _send_pending(
+        self, conversation: RemoteConversation, deadline: float, are_left: Callable[[], bool] = lambda: False
+    ) -> None:
+        while conversation.pending and not are_left():
             request = conversation.pending[0]
             try:
                 self._send(conversation, request.operation, request.body, deadline, request.key)
@@ -552,8 +604,7 @@ class SessionClient:
                 if not _is_final(error):
                     raise
                 _log.error("the guard's server does not take %s; %s", _named(request), error)
-            with contextlib.suppress(ValueError):  # it may have been dropped in the meantime
-                conversation.pending.remove(request)
+            conversation.drop_pending(request)
 
     def _send(
         self, conversation: RemoteConversation, operation: str, body: Any, deadline: float, key: str | None = None
@@ -572,10 +623,36 @@ class SessionClient:
             RemoteError: there is no usable answer; if it is uncertain, the call may be in flight.
             InputError: the call cannot be sent.
         """
-        attached = self.ready(conversation, deadline)
-        body = {"call": self._written(conversation, call, attached), **self._facts.state(conversation.id)}
+        attached, key = self.attach(deadline), _new_key()
+        body = {"call": self._written(conversation, call, attached), **self.facts.state(conversation.id)}
         body |= {} if reserve else {"reserve": False}
-        return _answer(read_judged, self._send(conversation, "check", body, deadline))
+        with _Locked(conversation, deadline):
+            self._open(conversation, attached, deadline)
+            if attached.takes_outcomes:
+                self._send_pending(conversation, deadline, conversation.has_only_outcomes)
+                if (judged := self._check_after_outcomes(conversation, body, deadline, key)) is not None:
+                    return judged
+            self._send_pending(conversation, deadline)
+        return _answer(read_judged, self._send(conversation, "check", body, deadline, key))
+
+    def _check_after_outcomes(
+        self, conversation: RemoteConversation, body: Mapping[str, Any], deadline: float, key: str
+    ) -> JudgedByServer | None:
+        """Sends the pending outcomes and a check in one request; None if it was refused, so that nothing was judged."""
+        if not (outcomes := list(conversation.pending)):
+            return None
+        try:
+            sent = {"outcomes": [outcome.body for outcome in outcomes], **body}
+            judged = _answer(read_judged, self._send(conversation, "calls", sent, deadline, key))
+        except WireError:  # they are too large for one request
+            return None
+        except RemoteError as error:
+            if _is_final(error):
+                return None
+            raise
+        for outcome in outcomes:
+            conversation.drop_pending(outcome)
+        return judged
 
     def record(self, conversation: RemoteConversation, call_id: str, outcome: Any, deadline: float) -> None:
         """Records the outcome of a call by its id on the server, once.
@@ -606,7 +683,7 @@ class SessionClient:
         """
         attached = self.ready(conversation, deadline)
         body = {"call": self._written(conversation, call, attached), "approval": approval}
-        body |= self._facts.state(conversation.id)
+        body |= self.facts.state(conversation.id)
         return _answer(read_judged, self._send(conversation, "resolve", body, deadline))
 
     def answer(
@@ -631,14 +708,14 @@ class SessionClient:
         return _answer(read_only_verdict, self._send(conversation, "finish", {}, deadline))
 
     def _written(self, conversation: RemoteConversation, call: HostCall, attached: AttachedTools) -> dict[str, Any]:
-        facts = self._facts.of_call(call)
+        facts = self.facts.of_call(call)
         messages = call.messages if attached.reads_messages else None
         if not isinstance(call.id, str):
             raise InputError(f"the call's id is {call.id!r}; expected a string")
         if not isinstance(call.facts, Mapping):
             raise InputError(f"the facts are a {type(call.facts).__name__}; expected a mapping of names to values")
         sent = replace(call, id=conversation.server_id(call.id), facts={**facts, **call.facts}, messages=messages)
-        return write_call(sent)
+        return write_call(replace(sent, view=host_text(self.facts.views, call.tool, call.args) or None))
 
     # --- approvals
 

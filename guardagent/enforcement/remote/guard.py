@@ -23,7 +23,8 @@ from guardagent.enforcement.approval import Approval, ApprovalRequest
 from guardagent.enforcement.calls import HostCall, hashable
 from guardagent.enforcement.wire import write_value
 from guardagent.errors import InputError, error_text
-from guardagent.types import freeze, thaw
+from guardagent.policy.views import HostView
+from guardagent.types import EMPTY, freeze, thaw
 
 _log = logging.getLogger("guardagent")
 
@@ -139,6 +140,7 @@ class HeldPermits:
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 _HASHED = "sha256:"
 MAX_PENDING = 1000
+MAX_OUTCOMES = 100  # that a server takes with a check
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class RemoteConversation:
         permits: the permits of the calls that may run.
         lock: held while the session is opened, and while pending requests are sent.
         opened: whether the server has its session.
+        sends_soon: whether a timer will send what is pending.
         pending: requests that the server has to get before the next check, in their order.
         spent: how many ids of the server each id of a call has used up: hosts reuse ids, and the server does not.
         approvals: the digest of an escalated call -> the id of its approval on the server.
@@ -171,6 +174,7 @@ class RemoteConversation:
     permits: HeldPermits = field(default_factory=HeldPermits)
     lock: threading.Lock = field(default_factory=threading.Lock)
     opened: bool = False
+    sends_soon: bool = False
     pending: deque[PendingRequest] = field(default_factory=deque)
     spent: Counter[str] = field(default_factory=Counter)
     approvals: dict[str, str] = field(default_factory=dict)
@@ -202,6 +206,16 @@ class RemoteConversation:
         self.pending.append(PendingRequest(operation, body))
         return fits
 
+    def drop_pending(self, request: PendingRequest) -> None:
+        """Removes a request that the server has got, unless it was dropped in the meantime."""
+        with contextlib.suppress(ValueError):
+            self.pending.remove(request)
+
+    def has_only_outcomes(self) -> bool:
+        """Whether all pending requests are outcomes, and no more than one request takes."""
+        pending = list(self.pending)
+        return len(pending) <= MAX_OUTCOMES and all(request.operation == "record" for request in pending)
+
 
 class RemoteConversations:
     """The conversations by id. A forked process begins with none: permits of its parent are not valid in it."""
@@ -230,6 +244,11 @@ class RemoteConversations:
         with self._lock:
             self._known.pop(name, None)
 
+    def all(self) -> list[RemoteConversation]:
+        """Returns the conversations of this process."""
+        with self._lock:
+            return [] if self._process != os.getpid() else list(self._known.values())
+
 
 def session_name(conversation: str) -> str:
     """Returns the id of a conversation's session on the server."""
@@ -249,11 +268,13 @@ class HostFacts:
         facts: the facts, or a function that returns them for a call.
         sent_state: the state, or a function that returns it for a conversation; None if the server has its own.
         on_behalf_of: the user, or a function that returns one for a conversation; None for the caller of the token.
+        views: the functions that show calls to reviewers, by tool.
     """
 
     facts: Mapping[str, Any] | Callable[[HostCall], Mapping[str, Any]]
     sent_state: Any
     on_behalf_of: Mapping[str, Any] | Callable[[str], Mapping[str, Any] | None] | None
+    views: Mapping[str, HostView] = field(default_factory=lambda: EMPTY)
 
     def of_call(self, call: HostCall) -> Mapping[str, Any]:
         """Returns the facts of a call.

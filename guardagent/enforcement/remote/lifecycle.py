@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from guardagent._support.execution import Operation, Procedure, crash_denial
+from guardagent._support.execution import Operation, Procedure, crash_denial, verdict_or_denial
 from guardagent.enforcement.approval import (
     Approval,
     Approver,
@@ -21,8 +22,7 @@ from guardagent.enforcement.approval import (
     with_edits,
 )
 from guardagent.enforcement.calls import HostCall, Outcome
-from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
-from guardagent.enforcement.lifecycle import Arguments, CallLifecycle, JudgedCall
+from guardagent.enforcement.lifecycle import Arguments, CallLifecycle, DeadlinePool, JudgedCall, await_future
 from guardagent.enforcement.names import AcceptedTools, Aliases
 from guardagent.enforcement.remote.client import POLL_SECONDS, JudgedByServer, SessionClient
 from guardagent.enforcement.remote.guard import (
@@ -34,12 +34,14 @@ from guardagent.enforcement.remote.guard import (
 )
 from guardagent.enforcement.wire import WireError, dumps, write_outcome
 from guardagent.errors import GuardError, InputError, RemoteError
+from guardagent.policy.views import host_text
 from guardagent.types import Decision, Denial, Verdict, freeze, unchecked_verdict
 
 _GRACE = 0.25  # seconds for which a caller waits longer than its request
 _PAUSE = 1.0  # seconds between two questions about an approval, if the server does not wait
 MAX_OUTPUT_BYTES = 2 * 1024 * 1024  # half of what a server accepts by default
 _OTHER_CALL = "the answer does not name this call of {!r}: it is for another call, or for none"
+_NOT_RECORDED = "an outcome has not reached the guard's server, and its call stays in flight: %s"
 _log = logging.getLogger("guardagent")
 
 
@@ -65,6 +67,7 @@ class RemoteLifecycle(CallLifecycle):
         waits: the threads that wait for reviewers.
         seconds: the limit on each request, with its repetitions.
         approver: called by the guard itself; None if the host handles approvals.
+        outcome_delay: how long an outcome waits for the next check; 0 to send each at once.
         ledger: names this guard's approval requests.
     """
 
@@ -76,6 +79,7 @@ class RemoteLifecycle(CallLifecycle):
     waits: DeadlinePool
     seconds: float
     approver: Approver | None
+    outcome_delay: float = 0.0
     ledger: str = "server"
 
     # --- verdicts
@@ -85,6 +89,11 @@ class RemoteLifecycle(CallLifecycle):
 
     def preview(self, call: HostCall) -> Procedure[Verdict]:
         return (yield from self._verdict(call, partial(self._decide, call, reserve=False)))
+
+    def views(self, call: HostCall) -> Mapping[str, str]:
+        """Returns the host's own view; the server shows that of the policy."""
+        text = host_text(self.sessions.facts.views, call.tool, call.args)
+        return {"host": text} if text else {}
 
     def refuse(self, call: HostCall, problem: str) -> Procedure[Verdict]:
         def work(deadline: float) -> RemoteResult:
@@ -117,7 +126,8 @@ class RemoteLifecycle(CallLifecycle):
         work = partial(self._wait_for_reviewers, call, approver.seconds)
         result = yield from self._run(call, work, self.waits, seconds)
         if result.verdict.decision is Decision.ESCALATE:
-            return unchecked_verdict(f"no reviewer answered within {approver.seconds:g} s", checked_by="policy"), call
+            why = "; ".join((f"no reviewer answered within {approver.seconds:g} s", *result.verdict.reasons))
+            return unchecked_verdict(why, checked_by="policy"), call
         return result.verdict, result.call
 
     def answer_run(
@@ -147,16 +157,24 @@ class RemoteLifecycle(CallLifecycle):
     def after(self, call: HostCall, outcome: Outcome) -> Procedure[None]:
         if not outcome.ended:
             return  # it stays in flight, here and on the server
+        attached = self.sessions.attached
+        waits = self.outcome_delay > 0 and attached is not None and attached.takes_outcomes
 
         def work(deadline: float) -> RemoteResult:
             conversation = self.conversations.of(call.conversation)
             permit = conversation.permits.take(call, used=True)
             body = {"call_id": permit.server_id, "outcome": sendable_outcome(outcome)}
             self._pending(conversation, "record", body)
-            self.sessions.send_pending(conversation, deadline)
+            if waits:
+                self._send_soon(conversation)
+            else:
+                self.sessions.send_pending(conversation, deadline)
             return RemoteResult(Verdict(Decision.ALLOW), call)
 
-        yield from self._recorded(call, work)
+        if waits:
+            _log_errors(verdict_or_denial(lambda: work(0).verdict))
+        else:
+            yield from self._recorded(call, work)
 
     def withdraw(self, call: HostCall, why: str, *, used: bool = False) -> Procedure[None]:
         def work(deadline: float) -> RemoteResult:
@@ -170,8 +188,25 @@ class RemoteLifecycle(CallLifecycle):
 
     def _recorded(self, call: HostCall, work: Callable[[float], RemoteResult]) -> Procedure[None]:
         result = yield from self._run(call, work, self.pool, self.seconds)
-        for error in result.verdict.errors:
-            _log.error("an outcome has not reached the guard's server, and its call stays in flight: %s", error)
+        _log_errors(result.verdict)
+
+    def _send_soon(self, conversation: RemoteConversation) -> None:
+        """Sends the outcomes that no check takes along in time, from a thread for which the interpreter waits."""
+        if not conversation.sends_soon:
+            conversation.sends_soon = True
+            timer = threading.Timer(self.outcome_delay, self._send_in_time, [conversation])
+            timer.daemon = False
+            timer.start()
+
+    def _send_in_time(self, conversation: RemoteConversation) -> None:
+        conversation.sends_soon = False  # before the look at what is pending: what comes later needs a timer
+        self.flush(conversation)
+
+    def flush(self, conversation: RemoteConversation) -> None:
+        """Sends what is pending in a conversation. Never raises: the next request sends what cannot be sent now."""
+        if conversation.pending:
+            send = partial(self.sessions.send_pending, conversation, time.monotonic() + self.seconds)
+            _quietly(send, _NOT_RECORDED)
 
     # --- requests, in a thread of the pool
 
@@ -288,7 +323,7 @@ class RemoteLifecycle(CallLifecycle):
         self._pending(conversation, "withdraw", {"call_id": server_id, "why": why})
         work = partial(self.sessions.send_pending, conversation, time.monotonic() + self.seconds)
         with contextlib.suppress(RuntimeError):  # otherwise the next request of the conversation sends it
-            self.pool.submit(partial(_quietly, work))
+            self.pool.submit(partial(_quietly, work, "the guard's server has not been told yet: %s"))
 
     @staticmethod
     def _pending(conversation: RemoteConversation, operation: str, body: dict[str, Any]) -> None:
@@ -373,8 +408,13 @@ def sendable_outcome(outcome: Outcome) -> dict[str, Any]:
     return written
 
 
-def _quietly(work: Callable[[], None]) -> None:
+def _quietly(work: Callable[[], None], problem: str) -> None:
     try:
         work()
     except GuardError as error:
-        _log.error("the guard's server has not been told yet: %s", error)
+        _log.error(problem, error)
+
+
+def _log_errors(recorded: Verdict) -> None:
+    for error in recorded.errors:
+        _log.error(_NOT_RECORDED, error)

@@ -97,7 +97,7 @@ def _require_complete(value: Any, where: str, depth: int) -> None:
 
 # --- calls
 
-_OPTIONAL = ("agent", "step", "action")
+_OPTIONAL = ("agent", "step", "action", "view")
 
 
 def write_call(call: HostCall, where: str = "call") -> dict[str, Any]:
@@ -151,6 +151,7 @@ CALL = WireShape(
     seen=strings(None),
     messages=items(read_mapping, None, items={"type": "object"}),
     principal=WireField(dict, None, read_mapping),
+    view=WireField(str, None),
 )
 
 
@@ -195,6 +196,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def write_verdict(verdict: Verdict) -> dict[str, Any]:
     """Returns a verdict as JSON; a value that JSON lacks becomes its string, since it is for people to read."""
+    texts = verdict.reasons, verdict.violations, verdict.errors, verdict.details, verdict.answer, verdict.risk
+    if not any(texts):  # the common case: no value of others
+        return verdict.to_dict()
     try:
         text = json_text(verdict.to_dict())
     except RecursionError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from guardagent._support.files import folder_lock
-from guardagent._support.stores import connect_file, create_file, file_identity, write_transaction
+from guardagent._support.stores import connect_file, create_file, file_identity, wait_for_locks, write_transaction
 from guardagent.errors import ContentError, InputError, LogError
 from guardagent.log.chain import DamagedLogError, Entry
 from guardagent.log.stores import EntryFactory, write_errors
@@ -35,12 +35,15 @@ _BATCH_SIZE = 1024
 class Store:
     """Appends to one file."""
 
+    appends_within = True  # a time
+
     def __init__(self, path: Path, *, durable: bool) -> None:
         self.name = str(path)
         self._path = path
         self._durable = durable
         self._db: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None
+        self._patience = _LOCK_TIMEOUT
         with self._log_errors():
             self._connection()
 
@@ -49,12 +52,20 @@ class Store:
         with self._log_errors():
             return _last(self._connection())
 
-    def append(self, make: EntryFactory) -> None:
-        """Appends in one transaction."""
+    def append(self, make: EntryFactory, *, seconds: float | None = None) -> None:
+        """Appends in one transaction.
+
+        Raises:
+            StoreBusyError: another process writes for so long.
+        """
         with self._log_errors():
             db = self._connection()
             self._require_same_file()
-            with write_transaction(db):
+            patience = _LOCK_TIMEOUT if seconds is None else seconds
+            if patience != self._patience:
+                wait_for_locks(db, patience)
+                self._patience = patience
+            with write_transaction(db, may_be_busy=seconds is not None):
                 db.executemany(_INSERT, make(_last(db), ()))
 
     def close(self) -> None:
@@ -77,7 +88,7 @@ class Store:
                 db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
                 self._file = self._file or file_identity(self._path)
                 undo.pop_all()
-            self._db = db
+            self._db, self._patience = db, _LOCK_TIMEOUT
         return self._db
 
     def _require_same_file(self) -> None:

@@ -1,27 +1,26 @@
 """The console: pages about a server for its approvers, auditors and admins, in a browser.
 
-Here is what a page is, what its handler gets and returns, how it is rendered, and the evidence for a reviewer; `pages`
-has all pages, and `application` serves them. The templates show strings that agents, tools and policies chose. The
+Here is what a page is, what its handler gets and returns, and how it is rendered; `pages` has all pages, and
+`application` serves them. The templates show strings that agents, tools and policies chose. The
 template engine escapes each of them, and characters that control the text around them, or are invisible, become a
 replacement mark.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from guardagent._terminal import printable
 from guardagent.server.access import EVERY_TENANT, PERMITTED, AccessedOperation, Caller
+from guardagent.server.approvals import clock_text
 from guardagent.server.service import UnknownItemError
 from guardagent.server.service.guard_service import GuardService
-from guardagent.types import call_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -95,7 +94,16 @@ class Picture:
     svg: str
 
 
-Answer = ShownPage | GoTo | Picture
+@dataclass(frozen=True, slots=True)
+class DownloadedFile:
+    """A file as an answer, which a browser saves under a name."""
+
+    name: str
+    kind: str
+    text: str
+
+
+Answer = ShownPage | GoTo | Picture | DownloadedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,7 @@ class ConsolePage:
         title: its name in the navigation; empty if it is not there.
         place: its place in the navigation.
         method: POST for a form.
+        is_part: whether it is a part that pages refresh; callers who differ in nothing but their id share it.
     """
 
     path: str
@@ -117,6 +126,7 @@ class ConsolePage:
     title: str = ""
     place: int = 0
     method: str = "GET"
+    is_part: bool = False
 
 
 def navigation(table: tuple[ConsolePage, ...], caller: Caller) -> list[ConsolePage]:
@@ -150,7 +160,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"time": time_text, "moment": moment, "left": left, "pretty": pretty, "segment": segment}
-    environment.filters |= {"options": options, "words": words, "short": short, "paired": paired}
+    environment.filters |= {"clock": clock_text, "options": options, "words": words, "short": short, "paired": paired}
+    environment.filters |= {"lasting": lasting, "line": line}
+    environment.filters["json"] = partial(json.dumps, ensure_ascii=False, default=str)
     return environment
 
 
@@ -158,9 +170,9 @@ def _shown(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
-def moment(value: float | str) -> str:
+def moment(value: float | str, precision: str = "seconds") -> str:
     """Returns a time as a machine reads it: seconds since the epoch, or the text of a log entry."""
-    return value if isinstance(value, str) else datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds")
+    return value if isinstance(value, str) else datetime.fromtimestamp(value, UTC).isoformat(timespec=precision)
 
 
 def time_text(value: float | str) -> str:
@@ -176,6 +188,12 @@ def left(seconds: float) -> str:
     return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
+def lasting(seconds: float) -> str:
+    """Returns a duration as a policy states it, such as `30m`."""
+    unit, size = next((unit for unit in _UNITS if seconds % unit[1] == 0), ("second", 1))
+    return f"{seconds / size:g}{unit[0]}"
+
+
 def pretty(value: Any) -> str:
     """Returns a value as JSON on several lines."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
@@ -185,6 +203,11 @@ def short(value: Any) -> str:
     """Returns a value as JSON on one line, cut to a readable length."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def line(value: str) -> str:
+    """Returns a string on one line."""
+    return " ".join(value.splitlines())
 
 
 def paired(timeline: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
@@ -220,76 +243,3 @@ def options(value: Mapping[str, Any]) -> str:
     """Returns options of an address, without those that are empty; with `?` if there are any."""
     text = urlencode({name: option for name, option in value.items() if option not in (None, "")})
     return f"?{text}" if text else ""
-
-
-# --- the evidence for a reviewer: what the host knows, what earlier calls returned, and where a call differs from it
-
-_MOST = 3  # values that are marked for one argument
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceItem:
-    """The facts of the host, or the output of a call with its arguments."""
-
-    title: str
-    value: Any
-    args: Mapping[str, Any]
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The plain values in it by their paths, such as `items[0].price`."""
-        return dict(_fields(self.value))
-
-
-def evidence_of(facts: Any, calls: Sequence[Mapping[str, Any]]) -> list[EvidenceItem]:
-    """Returns the facts of the host, then the outputs of the earlier calls of the session, the newest first."""
-    evidence = [EvidenceItem("Facts from the host", facts, {})] if facts else []
-    for call in reversed(calls):
-        output, args = call["output"], call["args"]
-        if isinstance(output, str):
-            with contextlib.suppress(ValueError):  # plain text
-                output = json.loads(output)
-        if output is not None:
-            evidence.append(EvidenceItem(f"{call['id']}: {call_text(call['tool'], args)}", output, args))
-    return evidence
-
-
-def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> dict[str, list[tuple[str, str, Any]]]:
-    """Returns the titles, paths and values in the evidence that differ from an argument, by its path.
-
-    A field with the name of an argument differs if none with this name has its value. A number that is nowhere in the
-    evidence differs from the numbers in the facts and in the outputs of calls that share a value with the call; those
-    in lists count only if there are few.
-    """
-    own = dict(_fields(args))
-    compared = {name: _differing(name, own, evidence) for name in own}
-    return {name: fields[:_MOST] for name, fields in compared.items() if fields}
-
-
-def _differing(name: str, own: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> list[tuple[str, str, Any]]:
-    value = own[name]
-    fields = [(item.title, *field) for item in evidence for field in item.fields.items()]
-    alike = [field for field in fields if _last(field[1]) == _last(name)]
-    if any(other == value or str(other) == str(value) for _, _, other in alike or fields):
-        return []
-    if alike or type(value) not in (int, float):
-        return alike
-    others = {str(other) for path, other in own.items() if path != name}
-    related = {item.title for item in evidence if not item.args or others & {*map(str, item.args.values())}}
-    numbers = [field for field in fields if field[0] in related and type(field[2]) in (int, float)]
-    return [field for field in numbers if "[" not in field[1]] or (numbers if len(numbers) <= _MOST else [])
-
-
-def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for name, part in value.items():
-            yield from _fields(part, f"{path}.{name}" if path else str(name))
-    elif isinstance(value, list | tuple) and value:
-        for at, part in enumerate(value):
-            yield from _fields(part, f"{path}[{at}]")
-    else:
-        yield path, value
-
-
-def _last(path: str) -> str:
-    return path.rpartition(".")[2].partition("[")[0].casefold()

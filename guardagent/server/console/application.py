@@ -15,9 +15,11 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
@@ -30,11 +32,13 @@ from guardagent._support.http import RefusedError, RequestLimits, is_loopback
 from guardagent._version import __version__
 from guardagent.errors import GuardError, InputError, UnauthenticatedError
 from guardagent.server.access import EVERY_TENANT, AccessControl, AccessedOperation, Caller, authorize
+from guardagent.server.channels.email import answer_page
 from guardagent.server.console import (
     PREFIX,
     Answer,
     ConsolePage,
     ConsoleRequest,
+    DownloadedFile,
     GoTo,
     Picture,
     navigation,
@@ -42,6 +46,7 @@ from guardagent.server.console import (
     render,
 )
 from guardagent.server.console.pages import PAGES
+from guardagent.server.console.sign_in import ATTEMPT_SECONDS, ProviderSignIn
 from guardagent.server.http import NEWCOMER_SECONDS, NEWCOMERS, Slots, error_answer
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ConsoleSettings
@@ -66,8 +71,12 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 _PICTURE = {**_HEADERS, "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+_ATTEMPT = "-sign-in"  # of the name of a cookie
+_SAMESITE: Mapping[str, Literal["lax", "strict"]] = {"": "strict", _ATTEMPT: "lax"}
 _STORED = ("console", "")  # the kind and the tenant of sessions in the state
 _SECRET = re.compile(r"[0-9a-f]{64}")
+_MARK = secrets.token_hex(32).encode()  # nobody can put it into a text
+_SHARE, _LONGEST, _MAX_PARTS = 300, 5.0, 100  # how long a part lasts: times as long as it took, in seconds; how many
 _TOUCH = 60.0  # seconds after which a use is written down
 _SWEEP = 200  # sessions that each sign-in looks through for expired ones
 
@@ -88,13 +97,18 @@ class ConsoleApplication:
         self._service, self._access, self._sessions, self._limits = service, access, sessions, limits
         self._busy = asyncio.Semaphore(limits.requests)
         self._newcomers = Slots("people sign in", NEWCOMERS)
+        self._parts, self._part_thread = dict[Any, tuple[float, bytes]](), ThreadPoolExecutor(1, "console")
+        client = access.oidc and access.oidc.settings.sign_in
+        self._provider = ProviderSignIn(access.oidc, client) if access.oidc and client else None
         self._router = Router(
             [
                 Route(PREFIX, self._home),
                 Route(f"{PREFIX}/static/{{name}}", _static),
                 Route(f"{PREFIX}/sign-in", self._sign_in_page, methods=["GET"]),
                 Route(f"{PREFIX}/sign-in", self._sign_in, methods=["POST"]),
+                Route(f"{PREFIX}/sign-in/provider", self._sign_in_at_provider),
                 Route(f"{PREFIX}/sign-out", self._sign_out, methods=["POST"]),
+                Route(f"{PREFIX}/answer", self._answer, methods=["GET", "POST"]),
                 *(Route(PREFIX + page.path, self._endpoint(page), methods=[page.method]) for page in PAGES),
             ],
             redirect_slashes=False,
@@ -103,7 +117,7 @@ class ConsoleApplication:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handles one HTTP request."""
-        if scope["path"] == f"{PREFIX}/sign-in":  # everybody may send a form here
+        if scope["path"].startswith((f"{PREFIX}/sign-in", f"{PREFIX}/answer")):  # everybody may send a form here
             await self._router(scope, receive, send)
             return
         async with self._busy:
@@ -117,7 +131,14 @@ class ConsoleApplication:
     async def _sign_in_page(self, request: Request) -> Response:
         lost = "lost" in request.query_params
         problem = "Your session had ended, so what you sent was not taken. Sign in and send it again." if lost else ""
-        return _html("sign_in.html", {"next": _next(request.query_params.get("next", "")), "problem": problem})
+        return self._sign_in_form(_next(request.query_params.get("next", "")), problem)
+
+    def _sign_in_form(self, target: str, problem: str | Exception, status: int = 200) -> Response:
+        if isinstance(problem, Exception):
+            status, body, _ = error_answer(problem, has_verdict=False)
+            problem = body["error"]["message"]
+        provider = self._provider.name if self._provider else ""
+        return _html("sign_in.html", {"next": target, "problem": problem, "provider": provider}, status)
 
     async def _sign_in(self, request: Request) -> Response:
         target = ""
@@ -129,21 +150,65 @@ class ConsoleApplication:
             await run_in_threadpool(self._access.authenticate, [f"Bearer {token}"])
             session = await run_in_threadpool(self._sessions.begin, token)
         except (GuardError, RefusedError) as error:
-            status, body, _ = error_answer(error, has_verdict=False)
-            values = {"next": target, "problem": body["error"]["message"]}
-            return _html("sign_in.html", values, status)
+            return self._sign_in_form(target, error)
         response = RedirectResponse(target or f"{PREFIX}/live", 303, _HEADERS)
         _set_cookie(response, request, session.secret)
         return response
+
+    async def _sign_in_at_provider(self, request: Request) -> Response:
+        """Begins an attempt, or ends it with the answer that the provider sends the browser back with."""
+        query, attempt = request.query_params, _cookie(request, _ATTEMPT)
+        target, back = _next(query.get("next", "")), f"{self._address(request)}{PREFIX}/sign-in/provider"
+        if self._provider is None:
+            return self._sign_in_form(target, "this server knows no provider to sign in with; use a token", 404)
+        if not (self._service.settings.console.address or is_loopback(request.url.hostname or "")):
+            return self._sign_in_form(target, "the operator has to set 'address' of 'console' for this", 503)
+        try:
+            with self._newcomers.taken():
+                if query.keys() <= {"next"}:
+                    url, attempt = await self._provider.begin(target, back)
+                    response: Response = RedirectResponse(url, 303, _HEADERS)
+                else:
+                    id_token, target = await self._provider.finish(query, attempt, back)
+                    session = await run_in_threadpool(self._sessions.begin, id_token, attempt)
+                    # A page, not a redirect: a browser sends a strict cookie only where a page of this site leads it.
+                    response = _onward("You are signed in", _next(target) or f"{PREFIX}/live")
+                    _set_cookie(response, request, session.secret)
+                    attempt = ""
+        except (GuardError, RefusedError) as error:
+            return self._sign_in_form(target, error)
+        _set_cookie(response, request, attempt, _ATTEMPT)
+        return response
+
+    def _address(self, request: Request) -> str:
+        """Returns the server's address as browsers name it."""
+        scheme = request.url.scheme if is_loopback(request.url.hostname or "") else "https"  # of a proxy, if not here
+        return self._service.settings.console.address or f"{scheme}://{request.url.netloc}"
 
     async def _sign_out(self, request: Request) -> Response:
         session = await run_in_threadpool(self._sessions.find, _cookie(request))
         if session is not None:
             session.require_form((await self._form(request)).get("csrf", ""))
             await run_in_threadpool(self._sessions.end, session.secret)
-        response = RedirectResponse(f"{PREFIX}/sign-in", 303, _HEADERS)
+        response: Response = RedirectResponse(f"{PREFIX}/sign-in", 303, _HEADERS)
+        if session is not None and session.is_id_token and self._provider is not None:
+            target = self._provider.sign_out_address(session.token, f"{self._address(request)}{PREFIX}/sign-in")
+            response = _onward("You are signed out", target) if target else response
         _set_cookie(response, request, "")
         return response
+
+    async def _answer(self, request: Request) -> Response:
+        """Answers people who have a link, and need not be signed in."""
+        try:
+            with self._newcomers.taken():
+                token, form = request.query_params.get("token", ""), None
+                if request.method == "POST":
+                    form = await self._form(request, min(NEWCOMER_SECONDS, self._limits.receive_seconds))
+                    token = form.get("token", "")
+                page = await run_in_threadpool(answer_page, self._service, token, form)
+            return _html(page.template, page.values, page.status)
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            return _problem(error, request.method, AccessedOperation.ANSWER_APPROVALS, None)
 
     # --- pages
 
@@ -156,42 +221,72 @@ class ConsoleApplication:
         async def answer(request: Request) -> Response:
             who: dict[str, Any] | None = None
             try:
-                session = await self._session(request)
-                caller = await run_in_threadpool(self._access.authenticate, [f"Bearer {session.token}"])
+                session, caller = await run_in_threadpool(self._signed_in, request)
                 who = self._who(page, caller, session, request)
-                content = await self._run(page, request, caller, session)
-                return _response(content, who)
+                if not who["navigation"]:
+                    return _html("no_pages.html", {**who, "address": self._address(request)}, 403)
+                return await self._run(page, request, caller, session, who)
             except UnauthenticatedError:
                 return _to_sign_in(request, page)
             except Exception as error:  # noqa: BLE001 - every error is an answer
-                status, body, _ = error_answer(error, has_verdict=False)
-                values = {"status": status, "message": body["error"]["message"], "effect": _effect(page, status)}
-                return _html("problem.html", {**values, "who": who, **(who or {})}, status)
+                return _problem(error, page.method, page.operation, who)
 
         return answer
 
-    async def _session(self, request: Request) -> ConsoleSession:
-        """Returns the session of a request.
+    def _signed_in(self, request: Request) -> tuple[ConsoleSession, Caller]:
+        """Returns the session of a request, and who that is.
 
         Raises:
-            UnauthenticatedError: there is none.
+            UnauthenticatedError: there is none, or its token is no longer valid.
         """
         is_refresh = request.headers.get("x-refresh") == "1"
-        session = await run_in_threadpool(self._sessions.find, _cookie(request), is_used=not is_refresh)
+        session = self._sessions.find(_cookie(request), is_used=not is_refresh)
         if session is None:
             raise UnauthenticatedError("the session has ended; sign in again")
-        return session
+        return session, self._caller(session)
 
-    async def _run(self, page: ConsolePage, request: Request, caller: Caller, session: ConsoleSession) -> Answer:
+    def _caller(self, session: ConsoleSession) -> Caller:
+        if session.is_id_token and self._access.oidc is not None:
+            return self._access.oidc.signed_in(session.token)
+        return self._access.authenticate([f"Bearer {session.token}"])
+
+    async def _run(
+        self, page: ConsolePage, request: Request, caller: Caller, session: ConsoleSession, who: Mapping[str, Any]
+    ) -> Response:
         query, form = dict(request.query_params), {}
         if page.method == "POST":
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
-        scheme = request.url.scheme if is_loopback(request.url.hostname or "") else "https"  # of a proxy, if not here
-        address = f"{scheme}://{request.url.netloc}"
-        console_request = ConsoleRequest(caller, request.path_params, query, form, address)
-        return await run_in_threadpool(page.handle, self._service, console_request)
+        console_request = ConsoleRequest(caller, request.path_params, query, form, self._address(request))
+        if page.is_part:
+            work = partial(self._part, page, console_request, who)
+            text = await asyncio.get_running_loop().run_in_executor(self._part_thread, work)
+            return Response(text.replace(_MARK, session.csrf.encode()), headers=_HEADERS, media_type="text/html")
+        try:
+            return await run_in_threadpool(lambda: _response(page.handle(self._service, console_request), who))
+        finally:
+            if page.method == "POST":
+                self._parts = {}  # a part that is being made may show what was so before
+
+    def _part(self, page: ConsolePage, request: ConsoleRequest, who: Mapping[str, Any]) -> bytes:
+        """Returns a part of a page, with a mark where its forms have the value of the session.
+
+        All parts are made in a single thread, so that checks have the others. Callers who see the same thing get the
+        same text for 300 times as long as it took to make, and for five seconds at most.
+        """
+        caller = [getattr(request.caller, name) for name in request.caller.__slots__ if name != "id"]
+        key = (page.path, request.address, *caller, *request.query.items())
+        parts = self._parts
+        due, text = parts.pop(key, (0.0, b""))
+        if time.monotonic() >= due:
+            begun = time.monotonic()
+            text = bytes(_response(page.handle(self._service, request), {**who, "csrf": _MARK.decode()}).body)
+            due = time.monotonic() + min(_LONGEST, _SHARE * (time.monotonic() - begun))
+        parts[key] = due, text
+        while len(parts) > _MAX_PARTS:
+            parts.pop(next(iter(parts)))
+        return text
 
     async def _form(self, request: Request, seconds: float | None = None) -> dict[str, str]:
         """Returns the fields of a form.
@@ -207,7 +302,7 @@ class ConsoleApplication:
         seconds = seconds or self._limits.receive_seconds
         text = await http.body_of(request.receive, min(MAX_FORM, self._limits.body), seconds)
         try:
-            return dict(parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100))
+            return dict(parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=1500))
         except ValueError:
             raise RefusedError(400, "the form cannot be read") from None
 
@@ -231,7 +326,14 @@ def _response(answer: Answer, common: Mapping[str, Any]) -> Response:
         return RedirectResponse(f"{PREFIX}{answer.path}{options({'tenant': tenant, **answer.query})}", 303, _HEADERS)
     if isinstance(answer, Picture):
         return Response(answer.svg, headers=_PICTURE, media_type="image/svg+xml")
+    if isinstance(answer, DownloadedFile):
+        headers = {**_HEADERS, "content-disposition": f'attachment; filename="{answer.name}"'}
+        return Response(answer.text, headers=headers, media_type=answer.kind)
     return _html(answer.template, {**common, "who": common, **answer.values}, answer.status)
+
+
+def _onward(title: str, target: str) -> Response:
+    return _html("onward.html", {"title": title, "target": target})
 
 
 def _html(template: str, values: Mapping[str, Any], status: int = 200) -> Response:
@@ -247,14 +349,18 @@ async def _static(request: Request) -> Response:
     return Response(content, headers={**_HEADERS, "cache-control": "max-age=300"}, media_type=_STATIC[name])
 
 
-def _effect(page: ConsolePage, status: int) -> str:
-    """Returns what an error left done and not done; empty for a page that only shows."""
-    if page.method == "GET":
-        return ""
-    sent = "Your answer" if page.operation is AccessedOperation.ANSWER_APPROVALS else "What you sent"
-    if status < 500:
-        return f"{sent} was not taken; nothing has changed."
-    return f"{sent} may or may not have been taken: look before you send it again."
+def _problem(error: Exception, method: str, operation: AccessedOperation, who: Mapping[str, Any] | None) -> Response:
+    """Returns the page of an error, which also says what it left done and not done."""
+    status, body, _ = error_answer(error, has_verdict=False)
+    sent = "Your answer" if operation is AccessedOperation.ANSWER_APPROVALS else "What you sent"
+    if method == "GET":
+        effect = "Nothing was changed: this page only shows." + (" Load it again in a moment." if status >= 500 else "")
+    elif status < 500:
+        effect = f"{sent} was not taken; nothing has changed."
+    else:
+        effect = f"{sent} may or may not have been taken: look before you send it again."
+    values = {"status": status, "message": body["error"]["message"], "effect": effect, "who": who, **(who or {})}
+    return _html("problem.html", values, status)
 
 
 def _to_sign_in(request: Request, page: ConsolePage) -> Response:
@@ -273,18 +379,21 @@ def _cookie_name(request: Request) -> str:
     return "guardagent" if is_loopback(request.url.hostname or "") else "__Host-guardagent"
 
 
-def _cookie(request: Request) -> str:
-    return request.cookies.get(_cookie_name(request), "")
+def _cookie(request: Request, suffix: str = "") -> str:
+    return request.cookies.get(_cookie_name(request) + suffix, "")
 
 
-def _set_cookie(response: Response, request: Request, secret: str) -> None:
-    """Sets the cookie. Only on this machine itself may it travel without TLS."""
-    name = _cookie_name(request)
+def _set_cookie(response: Response, request: Request, secret: str, suffix: str = "") -> None:
+    """Sets the cookie. Only on this machine itself may it travel without TLS.
+
+    That of an attempt to sign in comes back from the provider's site, and lasts as long as the attempt.
+    """
+    name, samesite, seconds = _cookie_name(request) + suffix, _SAMESITE[suffix], ATTEMPT_SECONDS if suffix else None
     is_safe = name.startswith("__Host-")
     if secret:
-        response.set_cookie(name, secret, path="/", secure=is_safe, httponly=True, samesite="strict")
+        response.set_cookie(name, secret, seconds, path="/", secure=is_safe, httponly=True, samesite=samesite)
     else:
-        response.delete_cookie(name, path="/", secure=is_safe, httponly=True, samesite="strict")
+        response.delete_cookie(name, path="/", secure=is_safe, httponly=True, samesite=samesite)
 
 
 # --- who is signed in
@@ -296,11 +405,13 @@ class ConsoleSession:
 
     Attributes:
         secret: the content of the cookie.
-        token: the bearer token with which the person signed in; it is verified on each request.
+        token: the token with which the person signed in; it is verified on each request.
+        is_id_token: whether it is an ID token of the provider for the console, and not a bearer token.
     """
 
     secret: str
     token: str
+    is_id_token: bool = False
 
     @property
     def csrf(self) -> str:
@@ -329,13 +440,25 @@ class ConsoleSessions:
     def __init__(self, state: StateStore, settings: ConsoleSettings, clock: Callable[[], float] = time.time) -> None:
         self._state, self._settings, self._clock = state, settings, clock
 
-    def begin(self, token: str) -> ConsoleSession:
-        """Begins a session of a person whose token was verified."""
+    def begin(self, token: str, attempt: str = "") -> ConsoleSession:
+        """Begins a session of a person whose token was verified.
+
+        Args:
+            token: the token.
+            attempt: the cookie of the attempt to sign in at the provider; empty for a bearer token.
+
+        Raises:
+            RefusedError: the attempt has led to a session before.
+        """
         self._sweep()
         secret, now = secrets.token_hex(32), self._clock()
+        mark = dict.fromkeys(("begun", "used"), now + ATTEMPT_SECONDS)
+        if attempt and not self._state.add(*_STORED, f"used {_stored_name(attempt)}", mark):
+            raise RefusedError(401, "this sign-in has been used")
         sealed = _cipher(secret).encrypt(token.encode()).decode()
-        self._state.add(*_STORED, _stored_name(secret), {"token": sealed, "begun": now, "used": now})
-        return ConsoleSession(secret, token)
+        value = {"token": sealed, "begun": now, "used": now, "id_token": bool(attempt)}
+        self._state.add(*_STORED, _stored_name(secret), value)
+        return ConsoleSession(secret, token, bool(attempt))
 
     def find(self, secret: str, *, is_used: bool = True) -> ConsoleSession | None:
         """Returns the session of a cookie; None if there is none or it has expired.
@@ -351,7 +474,8 @@ class ConsoleSessions:
             return None
         if is_used and self._clock() - item.value["used"] > _TOUCH:
             self._state.replace(*_STORED, item.name, item.version, {**item.value, "used": self._clock()})
-        return ConsoleSession(secret, _cipher(secret).decrypt(item.value["token"].encode()).decode())
+        token = _cipher(secret).decrypt(item.value["token"].encode()).decode()
+        return ConsoleSession(secret, token, item.value.get("id_token", False))
 
     def end(self, secret: str) -> None:
         """Ends a session on all servers."""

@@ -12,12 +12,13 @@ import contextlib
 import gc
 import hashlib
 import logging
-import threading
+import socket
+import sys
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent._support.http import Head, HttpEndpoint, RefusedError, RequestLimits, serve
 from guardagent._support.requirements import require
@@ -36,28 +37,51 @@ from guardagent.server.service import (
     RequestConflictError,
     RequestRunningError,
     UnknownItemError,
+    repeated,
 )
 from guardagent.server.settings import ServerSettings
 from guardagent.types import unchecked_verdict
 
+if TYPE_CHECKING:
+    from guardagent.server.service.guard_service import GuardService
+
 SECONDS = 60.0
+_SWITCH_SECONDS = 0.0005  # after which a thread lets another go on: a commit waits for the event loop many times
 _NEVER = 1_000_000
 
 
-async def run_server(settings: ServerSettings, access: AccessControl, endpoint: HttpEndpoint[RequestLimits]) -> None:
-    """Serves until it is stopped.
+def new_service(settings: ServerSettings, access: AccessControl) -> GuardService:
+    """Returns what a server does.
 
     Raises:
-        InputError: a setting is invalid, a store cannot be opened, or the address is not available.
+        InputError: a library is missing, a setting is invalid, or a store cannot be opened.
     """
-    require({"starlette": "0.46", "uvicorn": "0.34", "prometheus-client": "0.26"}, "server")
-    from guardagent.server.http.application import ServerApplication
+    require({"starlette": "0.46", "uvicorn": "0.34", "prometheus-client": "0.26", "standardwebhooks": "1.1"}, "server")
     from guardagent.server.service.guard_service import GuardService
 
-    service = GuardService(settings, access.tokens)
+    return GuardService(settings, access.tokens)
+
+
+async def run_server(
+    settings: ServerSettings,
+    access: AccessControl,
+    endpoint: HttpEndpoint[RequestLimits],
+    listening: socket.socket | None = None,
+) -> None:
+    """Serves until it is stopped; `listening` is a socket at the address that other processes share.
+
+    Raises:
+        InputError: as `new_service`, or the address is not available.
+    """
+    service = new_service(settings, access)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        with rare_full_collections(), service.webhooks.running(), service.retention.running():
-            await serve(ServerApplication(service, access, endpoint.hosts, endpoint.limits), endpoint)
+        from guardagent.server.http.application import ServerApplication
+
+        running = service.channels.running(), service.log_events.running(), service.retention.running()
+        with rare_full_collections(), running[0], running[1], running[2]:
+            application = ServerApplication(service, access, endpoint.hosts, endpoint.limits)
+            await serve(application, endpoint, listening)
     finally:
         service.close()
 
@@ -66,22 +90,13 @@ async def run_server(settings: ServerSettings, access: AccessControl, endpoint: 
 def rare_full_collections(seconds: float = SECONDS) -> Iterator[None]:
     """Leaves out what is there already from full collections, and has them take place only once in a while."""
     thresholds = gc.get_threshold()
-    stopped = threading.Event()
-
-    def collect() -> None:
-        while not stopped.wait(seconds):
-            gc.collect()
-
     gc.collect()
     gc.freeze()
     gc.set_threshold(thresholds[0], thresholds[1], _NEVER)
-    thread = threading.Thread(target=collect, name="garbage collection", daemon=True)
-    thread.start()
     try:
-        yield
+        with repeated("garbage collection", seconds, lambda _: gc.collect()):
+            yield
     finally:
-        stopped.set()
-        thread.join()
         gc.set_threshold(*thresholds)
         gc.unfreeze()
 

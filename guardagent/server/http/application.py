@@ -12,44 +12,67 @@ import asyncio
 import json
 import logging
 import random
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 from urllib.parse import parse_qsl
 
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
-from starlette.routing import Match, Route, Router
 
 from guardagent._support import http
 from guardagent._support.http import Head, HttpAdmission, RefusedError, RequestLimits
 from guardagent.enforcement.audit_records import PREFIX as SPAN_PREFIX
-from guardagent.enforcement.audit_records import configured_trace, verdict_attributes
+from guardagent.enforcement.audit_records import configured_trace, show_verdict
+from guardagent.enforcement.ledger.staging import StagedOperation
 from guardagent.enforcement.wire import dumps, loads, read_verdict
 from guardagent.errors import AccessError, GuardError, UnauthenticatedError
 from guardagent.server.access import AccessControl, Caller, authorize
 from guardagent.server.approvals import MAX_WAIT, ApprovalWatch
 from guardagent.server.console import PREFIX as CONSOLE
 from guardagent.server.console.application import ConsoleApplication, ConsoleSessions
-from guardagent.server.http import KnownCallers, Slots, error_answer
-from guardagent.server.http.routes import ROUTES, ApiRoute, openapi_document
+from guardagent.server.http import NEWCOMER_SECONDS, NEWCOMERS, KnownCallers, Slots, error_answer
+from guardagent.server.http.routes import ROUTES, ApiRoute, RouteTable, openapi_document
 from guardagent.server.service import RequestConflictError, ServiceRequest
+from guardagent.server.service.commits import GatheredWork, GroupCommit
 from guardagent.server.service.guard_service import GuardService
 
 MAX_KEY = 200
 MAX_STREAMS, MAX_TENANT_STREAMS = 500, 100
 MAX_WAITING, MAX_TENANT_WAITING = 10_000, 5_000  # requests that wait for approvals
+_MAX_STAGED = 64 * 1024  # bytes of an operation that the event loop carries out
+_ALWAYS: Head = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_SLACK, _SLACK_BYTES = "/v1/slack/interactions", 1024 * 1024  # where members of Slack answer, and how much it takes
 _READERS = 2  # threads that read the approvals for these
 POLL_SECONDS = 1.0
 CHECK_SECONDS = 5.0  # after which the token is looked at again
 # of an event
 _FIELDS = ("kind", "time", "conversation", "tool", "call_id", "agent", "decision", "rules", "status", "name", "policy")
 _log = logging.getLogger("guardagent")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request for a route.
+
+    Attributes:
+        head: its first part.
+        parts: the parts of its address that the route names.
+        receive: gives its body, as ASGI does.
+        key: what only this request has.
+    """
+
+    head: http.HttpRequest
+    parts: dict[str, str]
+    receive: Any
+    key: str = field(default_factory=partial(secrets.token_hex, 16))
 
 
 class ServerApplication:
@@ -76,12 +99,17 @@ class ServerApplication:
         self._waiting = Slots("requests wait for approvals", MAX_WAITING, MAX_TENANT_WAITING)
         self._streams = Slots("streams of events are open", MAX_STREAMS, MAX_TENANT_STREAMS)
         self._callers, self._watch = KnownCallers(access), ApprovalWatch(service.approvals)
+        self._strangers = Slots("interactions of Slack are read", NEWCOMERS)
         self._readers = ThreadPoolExecutor(_READERS, "approvals")
-        self._router = Router([self._route(route) for route in ROUTES], redirect_slashes=False)
+        self._routes = RouteTable(ROUTES)
+        self._commits = GroupCommit(service.stores.ledger, service.count)
+        self._gathered = {
+            route.path: GatheredWork(partial(route.handle, service), route.path) for route in ROUTES if route.gathered
+        }
         self.document = openapi_document()
         self._console = self._console_of(service)
         self.metrics = ServerMetrics(
-            lambda: dict(service.verdicts), lambda: self._requests.count, lambda: dict(service.webhooks.counts)
+            lambda: dict(service.verdicts), lambda: self._requests.count, lambda: dict(service.channels.counts)
         )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -105,13 +133,28 @@ class ServerApplication:
                 response = await self._readiness()
             elif self._console is not None and (request.path == "/" or (request.path + "/").startswith(f"{CONSOLE}/")):
                 response = RedirectResponse(CONSOLE, 303) if request.path == "/" else self._console
+            elif (request.method, request.path) == ("POST", _SLACK) and self.service.settings.slack:
+                response = await self._interaction(request.headers, receive)
             else:
-                self._require_route(scope)
-                response = self._router
+                route, parts = self._routes.find(request.method, request.path)
+                response = await self._respond(route, ApiRequest(request, parts, receive))
         except RefusedError as error:
             status, body, head = error_answer(error, has_verdict=False)
             response = _json(body, status, head)
         await response(scope, receive, send)
+
+    async def _interaction(self, headers: Mapping[str, str], receive: Any) -> Response | _JsonResponse:
+        """Takes what a member of Slack does with a card, and answers Slack before anything else."""
+        from guardagent.server.channels.slack import interact
+
+        try:
+            with self._strangers.taken():
+                seconds = min(NEWCOMER_SECONDS, self._limits.receive_seconds)
+                body = await http.body_of(receive, min(_SLACK_BYTES, self._limits.body), seconds)
+                task = await run_in_threadpool(interact, self.service, body, headers)
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            return _failed(error, has_verdict=False)
+        return Response(status_code=200, background=None if task is None else BackgroundTask(task))
 
     def _console_of(self, service: GuardService) -> ConsoleApplication | None:
         settings = service.settings.console
@@ -119,7 +162,7 @@ class ServerApplication:
             return None
         return ConsoleApplication(service, self._access, ConsoleSessions(service.stores.state, settings), self._limits)
 
-    async def _readiness(self) -> Response:
+    async def _readiness(self) -> _JsonResponse:
         try:
             await run_in_threadpool(self.service.require_ready)
         except GuardError as error:
@@ -127,39 +170,36 @@ class ServerApplication:
             return _json({"status": "unavailable"}, 503)
         return _json({"status": "ready"})
 
-    def _require_route(self, scope: Any) -> None:
-        matches = [route.matches(scope)[0] for route in self._router.routes]
-        if Match.FULL not in matches:
-            known = Match.PARTIAL in matches
-            raise RefusedError(
-                405 if known else 404, "expected another method" if known else "there is no such address"
-            )
+    async def _respond(self, route: ApiRoute, request: ApiRequest) -> Any:
+        started = time.perf_counter()
+        with RequestSpan(route.method, route.path, request.head.headers) as span:
+            response = await self._handle(route, request, span)
+            span.set_status(response.status_code)
+        self.metrics.count(route.method, route.path, response.status_code, time.perf_counter() - started)
+        return response
 
-    def _route(self, route: ApiRoute) -> Route:
-        async def handle(request: Request) -> Response:
-            started = time.perf_counter()
-            with RequestSpan(route.method, route.path, request.headers) as span:
-                response = await self._handle(route, request, span)
-                span.set_status(response.status_code)
-            self.metrics.count(route.method, route.path, response.status_code, time.perf_counter() - started)
-            return response
-
-        return Route(route.path, handle, methods=[route.method])
-
-    async def _handle(self, route: ApiRoute, request: Request, span: RequestSpan) -> Response:
-        authorization = request.headers.getlist("authorization")
+    async def _handle(self, route: ApiRoute, request: ApiRequest, span: RequestSpan) -> Any:
+        authorization = request.head.authorization
         try:
             caller = await self._callers.admit(authorization)
             _require_permission(route, request, caller)
         except Exception as error:  # noqa: BLE001 - every error is an answer
-            answer = _failed(error, has_verdict=route.has_verdict)
-            answer.headers["connection"] = "close"  # nobody reads the body of a stranger
-            return answer
+            return _failed(error, [(b"connection", b"close")], has_verdict=route.has_verdict)  # nobody reads its body
         try:
             with (self._waiting if route.waits else self._requests).taken(caller.tenant):
                 text = await http.body_of(request.receive, self._limits.body, self._limits.receive_seconds)
                 work = partial(self._result, route, request, text, span)
-                result = await (self._read_by_few(work) if route.waits else run_in_threadpool(work))
+                if route.gathered:
+                    result = await self._gathered[route.path].run(
+                        partial(self._authenticated, route, request, text, span)
+                    )
+                elif route.is_operation:
+                    stage = partial(self._staged, route, request, text, span)
+                    session = f"{caller.tenant}/{request.parts['id']}"
+                    is_only = self._requests.count == 1
+                    result = await self._commits.run(session, stage, work, is_only=is_only)
+                else:
+                    result = await (self._read_by_few(work) if route.waits else run_in_threadpool(work))
                 if route.waits and await self._has_changed(request, caller.tenant, result):
                     result = await self._read_by_few(work)
             self._callers.note(authorization, caller)
@@ -175,13 +215,14 @@ class ServerApplication:
         """Reads an approval in one of few threads, so that thousands that wait leave the others to checks."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
-    async def _has_changed(self, request: Request, tenant: str, approval: Mapping[str, Any]) -> bool:
+    async def _has_changed(self, request: ApiRequest, tenant: str, approval: Mapping[str, Any]) -> bool:
         """Waits for a change of an approval, as long as the request allows and its client is there."""
-        wait, left = min(float(request.query_params.get("wait", 0)), MAX_WAIT), approval["deadline"] - time.time()
+        query = dict(parse_qsl(request.head.query.decode("latin-1")))
+        wait, left = min(float(query.get("wait", 0)), MAX_WAIT), approval["deadline"] - time.time()
         wait *= random.uniform(0.75, 1)  # noqa: S311 - those that came together need not come together again
         if approval["status"] != "pending" or not wait:
             return False
-        about = request.query_params.get("tenant", tenant), request.path_params["id"], approval["version"]
+        about = query.get("tenant", tenant), request.parts["id"], approval["version"]
         changed = asyncio.ensure_future(self._watch.changed(*about, min(wait, left)))
         gone = asyncio.ensure_future(http.gone(request.receive))
         try:
@@ -192,9 +233,9 @@ class ServerApplication:
                 changed.cancel()
         return changed.done() and not changed.cancelled() and (changed.result() or left <= wait)
 
-    def _response(self, route: ApiRoute, request: Request, tenant: str, result: Any) -> Response:
+    def _response(self, route: ApiRoute, request: ApiRequest, tenant: str, result: Any) -> Response | _JsonResponse:
         if route.kind.startswith("text/event-stream"):
-            last = request.headers.get("last-event-id", "")
+            last = request.head.headers.get("last-event-id", "")
             after = int(last) if last.isascii() and last.isdecimal() and len(last) <= 18 else None
             self._streams.take(tenant)
             return _EventResponse(self._events(route, request, result, after), partial(self._streams.free, tenant))
@@ -202,7 +243,9 @@ class ServerApplication:
             return Response(result[1], media_type=result[0])
         return _json(result, route.status)
 
-    async def _events(self, route: ApiRoute, request: Request, tenant: str, after: int | None) -> AsyncIterator[bytes]:
+    async def _events(
+        self, route: ApiRoute, request: ApiRequest, tenant: str, after: int | None
+    ) -> AsyncIterator[bytes]:
         if after is None:
             after = await run_in_threadpool(self.service.log.last, tenant)
 
@@ -216,11 +259,31 @@ class ServerApplication:
         async for event in event_stream(self.service, tenant, after, still_admitted):
             yield event
 
-    def _result(self, route: ApiRoute, request: Request, text: bytes, span: RequestSpan) -> Any:
-        caller = self._admitted(route, request)
+    def _staged(self, route: ApiRoute, request: ApiRequest, text: bytes, span: RequestSpan) -> StagedOperation | None:
+        if not route.staged or len(text) > _MAX_STAGED:
+            return None
+        caller = self._access.at_once(request.head.authorization)
+        return (
+            None if caller is None else self.service.stage(route.handle, self._read(route, request, text, span, caller))
+        )
+
+    def _read(
+        self, route: ApiRoute, request: ApiRequest, text: bytes, span: RequestSpan, caller: Caller
+    ) -> ServiceRequest:
+        _require_permission(route, request, caller)
         span.set_caller(caller.tenant)
         body, query, key = self._body(route, request, text), _options(route, request), _key(request)
-        run = partial(route.handle, self.service, ServiceRequest(caller, body, key, request.path_params, query, self))
+        if key is None and route.journaled:
+            key = request.key
+        return ServiceRequest(caller, body, key, request.parts, query, self)
+
+    def _authenticated(self, route: ApiRoute, request: ApiRequest, text: bytes, span: RequestSpan) -> ServiceRequest:
+        return self._read(route, request, text, span, self._access.authenticate(request.head.authorization))
+
+    def _result(self, route: ApiRoute, request: ApiRequest, text: bytes, span: RequestSpan) -> Any:
+        service_request = self._authenticated(route, request, text, span)
+        caller, body, key = service_request.caller, service_request.body, service_request.key
+        run = partial(route.handle, self.service, service_request)
         if route.body is None or route.journaled:
             return run()
         full: list[Any] = []
@@ -229,7 +292,7 @@ class ServerApplication:
             full.append(run())
             return {"repeated": True} if route.secret else full[0]
 
-        identity = [route.method, route.path, dict(request.path_params), body]
+        identity = [route.method, route.path, request.parts, body]
         earlier = self.service.repeated.once(
             caller.tenant, caller.id, key, identity, run_once, takes_over=route.repeatable
         )
@@ -237,36 +300,36 @@ class ServerApplication:
             raise RequestConflictError("the request was carried out; its answer had a secret, and is not shown again")
         return full[0] if full else earlier
 
-    def _admitted(self, route: ApiRoute, request: Request) -> Caller:
-        caller = self._access.authenticate(request.headers.getlist("authorization"))
+    def _admitted(self, route: ApiRoute, request: ApiRequest) -> Caller:
+        caller = self._access.authenticate(request.head.authorization)
         _require_permission(route, request, caller)
         return caller
 
-    def _body(self, route: ApiRoute, request: Request, text: bytes) -> Any:
+    def _body(self, route: ApiRoute, request: ApiRequest, text: bytes) -> Any:
         if route.body is None:
             if text:
                 raise RefusedError(400, "the request has a body; expected none")
             return {}
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = request.head.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RefusedError(415, "the body has another type; expected Content-Type: application/json")
         return loads(text, self._limits.body)
 
 
-def _require_permission(route: ApiRoute, request: Request, caller: Caller) -> None:
-    query = request.scope["query_string"]
+def _require_permission(route: ApiRoute, request: ApiRequest, caller: Caller) -> None:
+    query = request.head.query
     if b"ga_" in query or b"access_token" in query:
         raise RefusedError(400, "the URL has a token, which logs may keep; expected it in Authorization: Bearer")
     authorize(caller, route.operation, caller.tenant)
 
 
-def _options(route: ApiRoute, request: Request) -> dict[str, str]:
+def _options(route: ApiRoute, request: ApiRequest) -> dict[str, str]:
     """Returns the options of the address.
 
     Raises:
         RefusedError: one is unknown or occurs twice.
     """
-    pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    pairs = parse_qsl(request.head.query.decode("latin-1"), keep_blank_values=True)
     query = dict(pairs)
     if len(query) < len(pairs):
         raise RefusedError(400, "an option of the address occurs twice; expected it once")
@@ -276,23 +339,36 @@ def _options(route: ApiRoute, request: Request) -> dict[str, str]:
     return query
 
 
-def _key(request: Request) -> str | None:
-    keys = request.headers.getlist("idempotency-key")
-    if len(keys) > 1 or any(not 0 < len(key) <= MAX_KEY or not key.isprintable() for key in keys):
+def _key(request: ApiRequest) -> str | None:
+    key, name = request.head.headers.get("idempotency-key"), "idempotency-key"
+    if name in request.head.repeated or (key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable())):
         raise RefusedError(400, f"the header Idempotency-Key is invalid; expected one, of up to {MAX_KEY} characters")
-    return keys[0] if keys else None
+    return key
 
 
-def _failed(error: Exception, *, has_verdict: bool) -> Response:
+@dataclass(frozen=True, slots=True)
+class _JsonResponse:
+    """An answer in JSON, as an ASGI application."""
+
+    content: bytes
+    status_code: int
+    head: Head
+
+    async def __call__(self, scope: Any, _receive: Any, send: Any) -> None:
+        content = b"" if scope["method"] == "HEAD" else self.content
+        size = [(b"content-length", str(len(self.content)).encode()), (b"content-type", http.JSON)]
+        await http.begin(send, self.status_code, [*size, *self.head])
+        await http.more(send, content, last=True)
+
+
+def _failed(error: Exception, more: Head | None = None, *, has_verdict: bool) -> _JsonResponse:
     status, body, head = error_answer(error, has_verdict=has_verdict)
-    return _json(body, status, head)
+    return _json(body, status, [*head, *(more or [])])
 
 
-def _json(value: Any, status: int = 200, head: Head | None = None) -> Response:
-    headers = {name.decode(): text.decode() for name, text in head or []}
+def _json(value: Any, status: int = 200, head: Head | None = None) -> _JsonResponse:
     content = dumps(value) if status < 400 else json.dumps(value, default=str).encode()
-    headers |= {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-    return Response(content, status, headers, media_type="application/json")
+    return _JsonResponse(content, status, [*(head or []), *_ALWAYS])
 
 
 # --- events, as Server-Sent Events
@@ -385,7 +461,7 @@ class RequestSpan:
         """Sets the attributes of the verdict in an answer."""
         if self._span is not None:
             with suppress(Exception):
-                self._set(verdict_attributes(read_verdict(answer["verdict"])))
+                show_verdict(self._span, read_verdict(answer["verdict"]))
 
     def set_status(self, status: int) -> None:
         """Sets the status of the answer; the span of a failed request is an error."""
@@ -433,6 +509,7 @@ class ServerMetrics:
 
         self._verdicts, self._requests, self._webhooks = verdicts, requests, webhooks
         self._answers = Counter[tuple[str, str, int]]()
+        self._of_routes: dict[tuple[str, str], Any] = {}
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "guardagent_request_seconds", "The time of requests.", ["method", "route"], registry=self._registry
@@ -442,7 +519,9 @@ class ServerMetrics:
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts an answered request."""
         self._answers[method, route, status] += 1
-        self._seconds.labels(method, route).observe(seconds)
+        if (of_route := self._of_routes.get((method, route))) is None:
+            of_route = self._of_routes[method, route] = self._seconds.labels(method, route)
+        of_route.observe(seconds)
 
     def exposition(self) -> tuple[str, bytes]:
         """Returns the content type and the text."""

@@ -6,16 +6,23 @@ A route has an address, the operation that determines who may use it, the fields
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
+from guardagent._support.http import RefusedError
 from guardagent._version import __version__
+from guardagent.enforcement.wire import WireError
 from guardagent.enforcement.wire.values import WireShape
+from guardagent.errors import GuardError
 from guardagent.server.access import PERMITTED, AccessedOperation, CallerRole
+from guardagent.server.http import error_answer
 from guardagent.server.service import MAX_LIMIT, ServiceRequest, UnknownItemError
 from guardagent.server.service.guard_service import (
+    ANSWERS,
     APPROVAL_ANSWER,
+    CALLS,
     CHECK,
     FINAL_ANSWER,
     JSON,
@@ -23,6 +30,7 @@ from guardagent.server.service.guard_service import (
     NO_FIELDS,
     RECORD,
     REFUSE,
+    RELOAD,
     REPLAY,
     RESOLVE,
     SHADOW,
@@ -30,14 +38,15 @@ from guardagent.server.service.guard_service import (
     GuardService,
 )
 from guardagent.server.service.guards import ATTACHMENT, FINISHED_RUN
-from guardagent.server.service.stores import NEW_TOKEN
+from guardagent.server.service.stores import NEW_TOKEN, ROTATION
+from guardagent.server.stops import STOP
 
 _TENANT = {"tenant": "for admins of all tenants"}
 _PAGE = {"cursor": "of the page before", "limit": "how many, at most 500", **_TENANT}
 Handle = Callable[[GuardService, ServiceRequest], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApiRoute:
     """A route.
 
@@ -55,6 +64,9 @@ class ApiRoute:
         kind: the type of the answer.
         waits: whether the answer may wait for a change of the approval that it shows.
         repeatable: whether carrying it out twice does the same as once.
+        staged: whether it can be carried out in memory, and committed with others.
+        gathered: whether `handle` carries out several requests at once. It gets functions that read them, and returns
+            the result or the error of each; it recognizes a repeated request itself.
     """
 
     method: str
@@ -71,6 +83,18 @@ class ApiRoute:
     kind: str = "application/json"
     waits: bool = False
     repeatable: bool = False
+    staged: bool = False
+    gathered: bool = False
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the parts in braces."""
+        return re.findall(r"{(\w+)}", self.path)
+
+    @cached_property
+    def is_operation(self) -> bool:
+        """Whether it is an operation on a session."""
+        return self.path.startswith("/v1/sessions/{id}/")
 
 
 _routes: list[ApiRoute] = []
@@ -95,12 +119,21 @@ def _route(
 
 _FOR_AGENTS = ("id", "version", "status", "deadline")
 _WAIT = {"wait": "seconds for which the answer may wait for a reviewer, at most 20"}
+_STATUS = {"status": "pending: those that wait, the one that expires first at the top"}
 
 
-@_route("GET /v1/approvals", AccessedOperation.READ_APPROVALS, query=_PAGE)
+@_route("GET /v1/approvals", AccessedOperation.READ_APPROVALS, query={**_STATUS, **_PAGE})
 def _list_approvals(service: GuardService, request: ServiceRequest) -> JSON:
     """List approvals, the newest first."""
-    approvals, cursor = service.approvals.page(request.tenant, request.number("cursor"), request.limit)
+    start, status = request.number("cursor"), request.query.get("status")
+    if status is None:
+        approvals, cursor = service.approvals.page(request.tenant, start, request.limit)
+    elif status == "pending":
+        waiting, end = service.approvals.waiting(request.tenant), (start or 0) + request.limit
+        approvals, cursor = waiting[start or 0 : end], end if end < len(waiting) else None
+        approvals = [{**approval, "read": [*service.reports.shown_arguments(approval)]} for approval in approvals]
+    else:
+        raise WireError("status", f"is {status[:40]!r}; expected 'pending', or none for all approvals")
     return {"approvals": approvals, "cursor": None if cursor is None else str(cursor)}
 
 
@@ -116,10 +149,74 @@ def _show_approval(service: GuardService, request: ServiceRequest) -> JSON:
     return {name: approval[name] for name in _FOR_AGENTS}
 
 
+@_route("GET /v1/approvals/{id}/preview", AccessedOperation.READ_APPROVALS, query=_TENANT)
+def _preview_approval(service: GuardService, request: ServiceRequest) -> JSON:
+    """Preview the verdict if an approval that waits were approved now."""
+    return service.preview_approval(request.tenant, request.path["id"])
+
+
 @_route("POST /v1/approvals/{id}/answer", AccessedOperation.ANSWER_APPROVALS, APPROVAL_ANSWER)
 def _answer_approval(service: GuardService, request: ServiceRequest) -> JSON:
     """Approve, reject or edit a call."""
     return service.answer_approval(request.caller, request.path["id"], request.body)
+
+
+@_route("POST /v1/approvals/answers", AccessedOperation.ANSWER_APPROVALS, ANSWERS)
+def _answer_approvals(service: GuardService, request: ServiceRequest) -> JSON:
+    """Approve, reject or edit several calls; each answer has a status of its own."""
+    results = []
+    for answer in ANSWERS.read(request.body)["answers"]:
+        name = answer.pop("id")
+        try:
+            result = {"status": 200, "approval": service.answer_approval(request.caller, name, answer)}
+        except GuardError as error:
+            status, body, _ = error_answer(error, has_verdict=False)
+            result = {"status": status, **body}
+        results.append({"id": name, **result})
+    return {"results": results}
+
+
+# --- grants: what approvers have allowed beyond one call
+
+
+@_route("GET /v1/grants", AccessedOperation.READ_APPROVALS, query=_PAGE)
+def _list_grants(service: GuardService, request: ServiceRequest) -> JSON:
+    """List grants, the newest first."""
+    grants, cursor = service.grants.page(request.tenant, request.number("cursor"), request.limit)
+    return {"grants": grants, "cursor": None if cursor is None else str(cursor)}
+
+
+@_route("GET /v1/grants/{id}", AccessedOperation.READ_APPROVALS, query=_TENANT)
+def _show_grant(service: GuardService, request: ServiceRequest) -> JSON:
+    """Show a grant: what it covers, and how much of it is used and left."""
+    return service.grants.read(request.tenant, request.path["id"])
+
+
+@_route("POST /v1/grants/{id}/revoke", AccessedOperation.REVOKE_GRANTS, NO_FIELDS, query=_TENANT, repeatable=True)
+def _revoke_grant(service: GuardService, request: ServiceRequest) -> JSON:
+    """Revoke a grant at once."""
+    return service.grants.revoke(request.tenant, request.path["id"], request.caller.id)
+
+
+# --- stops
+
+
+@_route("GET /v1/stops", AccessedOperation.READ_STOPS)
+def _list_stops(service: GuardService, request: ServiceRequest) -> JSON:
+    """List the stops that are in force."""
+    return {"stops": service.stop_desk.page(request.caller.tenant)}
+
+
+@_route("POST /v1/stops", AccessedOperation.STOP, STOP, status=201)
+def _stop(service: GuardService, request: ServiceRequest) -> JSON:
+    """Stop the calls of a tenant, an agent, a session or a tool."""
+    return service.stop_desk.stop(request.caller, request.body)
+
+
+@_route("DELETE /v1/stops/{id}", AccessedOperation.LIFT_STOPS)
+def _lift_stop(service: GuardService, request: ServiceRequest) -> JSON:
+    """Lift a stop."""
+    return service.stop_desk.lift(request.caller, request.path["id"])
 
 
 # --- the log of a tenant
@@ -191,10 +288,10 @@ def _list_versions(service: GuardService, request: ServiceRequest) -> JSON:
     return service.list_versions(request.tenant, request.path["name"])
 
 
-@_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, NO_FIELDS, query=_TENANT, repeatable=True)
+@_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, RELOAD, query=_TENANT, repeatable=True)
 def _reload_policy(service: GuardService, request: ServiceRequest) -> JSON:
-    """Load the files of a policy again, for new sessions."""
-    return service.reload_policy(request.caller, request.tenant, request.path["name"])
+    """Load the files of a policy again, for new sessions; with `running` `deny`, stop those of other versions."""
+    return service.reload_policy(request.caller, request.tenant, request.path["name"], request.body)
 
 
 @_route("POST /v1/policies/{name}/shadow", AccessedOperation.CHANGE_POLICIES, SHADOW, query=_TENANT, repeatable=True)
@@ -224,16 +321,17 @@ def _judge_run(service: GuardService, request: ServiceRequest) -> JSON:
     return service.judge_run(request)
 
 
-@_route("POST /v1/sessions", AccessedOperation.CALL, NEW_SESSION, status=201, repeatable=True)
-def _open_session(service: GuardService, request: ServiceRequest) -> JSON:
+@_route("POST /v1/sessions", AccessedOperation.CALL, NEW_SESSION, status=201, gathered=True)
+def _open_sessions(service: GuardService, reads: Any) -> Any:
     """Open a session."""
-    return service.open_session(request)
+    return service.open_sessions(reads)
 
 
 for _operation, _body, _options in (
-    (GuardService.check, CHECK, {"has_verdict": True, "journaled": True}),
+    (GuardService.check, CHECK, {"has_verdict": True, "journaled": True, "staged": True}),
     (GuardService.resolve, RESOLVE, {"has_verdict": True, "journaled": True}),
-    (GuardService.record, RECORD, {"journaled": True}),
+    (GuardService.record, RECORD, {"journaled": True, "staged": True}),
+    (GuardService.calls, CALLS, {"has_verdict": True, "journaled": True, "staged": True}),
     (GuardService.withdraw, WITHDRAW, {"journaled": True}),
     (GuardService.refuse, REFUSE, {"has_verdict": True, "repeatable": True}),
     (GuardService.turn, NO_FIELDS, {"repeatable": True}),
@@ -271,6 +369,12 @@ def _create_token(service: GuardService, request: ServiceRequest) -> JSON:
     return service.tokens.create(request.caller, request.body)
 
 
+@_route("POST /v1/tokens/{id}/rotate", AccessedOperation.MANAGE_TOKENS, ROTATION, status=201, secret=True)
+def _rotate_token(service: GuardService, request: ServiceRequest) -> JSON:
+    """Replace a token by a new one, which is shown once; the old one ends."""
+    return service.tokens.rotate(request.caller, request.path["id"], request.body)
+
+
 @_route("DELETE /v1/tokens/{id}", AccessedOperation.MANAGE_TOKENS)
 def _revoke_token(service: GuardService, request: ServiceRequest) -> JSON:
     """Revoke a token at once."""
@@ -279,6 +383,46 @@ def _revoke_token(service: GuardService, request: ServiceRequest) -> JSON:
 
 ROUTES = tuple(_routes)
 """All routes of the interface."""
+
+
+class RouteTable:
+    """Finds the route of a request.
+
+    Args:
+        routes: the routes.
+    """
+
+    def __init__(self, routes: Iterable[ApiRoute]) -> None:
+        self._root: dict[str | None, Any] = {}  # a part of an address, `{}` for any -> the rest; None -> the methods
+        for route in routes:
+            place = self._root
+            for part in route.path.split("/"):
+                place = place.setdefault("{}" if part.startswith("{") else part, {})
+            for method in (route.method, *(("HEAD",) if route.method == "GET" else ())):
+                place.setdefault(None, {})[method] = route
+
+    def find(self, method: str, path: str) -> tuple[ApiRoute, dict[str, str]]:
+        """Returns the route of a request and the parts of its address that the route names.
+
+        Raises:
+            RefusedError: there is no such route.
+        """
+        place, named = self._root, list[str]()
+        for part in path.split("/"):
+            if part in place and part != "{}":
+                place = place[part]
+            elif "{}" in place and part:
+                place = place["{}"]
+                named.append(part)
+            else:
+                raise RefusedError(404, "there is no such address")
+        methods = place.get(None)
+        if methods is None:
+            raise RefusedError(404, "there is no such address")
+        route = methods.get(method)
+        if route is None:
+            raise RefusedError(405, "expected another method")
+        return route, dict(zip(route.names, named, strict=True))
 
 
 # --- the OpenAPI document
@@ -310,6 +454,7 @@ _NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
 _SCHEMAS = {
     **dict.fromkeys(("after", "cursor", "wait"), _NUMBER),
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
+    "status": {"enum": ["pending"]},
 }
 _HEADER = {
     "name": "Idempotency-Key",
@@ -338,10 +483,7 @@ def openapi_document() -> dict[str, Any]:
 
 def _described_route(route: ApiRoute) -> dict[str, Any]:
     roles = ", ".join(sorted(PERMITTED.get(route.operation, ()))) or "nobody"
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in re.findall(r"{(\w+)}", route.path)
-    ]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in route.names]
     parameters += [
         {"name": name, "in": "query", "description": text, "schema": _SCHEMAS.get(name, {"type": "string"})}
         for name, text in route.query.items()
@@ -366,7 +508,8 @@ def _success(route: ApiRoute) -> dict[str, Any]:
         return {"description": route.summary, "content": {route.kind: {"schema": {"type": "string"}}}}
     schema: dict[str, Any] = {"type": "object"}
     if route.has_verdict:
-        schema |= {"properties": {"verdict": {"$ref": "#/components/schemas/Verdict"}}, "required": ["verdict"]}
+        schema |= {"properties": {"verdict": {"$ref": "#/components/schemas/Verdict"}}}
+        schema |= {} if route.body is CALLS else {"required": ["verdict"]}  # without a call, it has none
     return {"description": route.summary, "content": {"application/json": {"schema": schema}}}
 
 

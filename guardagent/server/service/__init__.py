@@ -1,24 +1,27 @@
 """Everything that a server does, without HTTP: see `GuardService`.
 
-Here are a request of a known caller, its errors, and the answers to requests that are repeated with an idempotency key.
-The answers are stored, so that every server knows them.
+Here are a request of a known caller, its errors, work that is repeated, and the answers to requests that are repeated
+with an idempotency key. These are stored, so that every server knows them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import logging
 import math
 import secrets
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guardagent.enforcement.wire import WireError
-from guardagent.errors import InputError
+from guardagent.errors import InputError, error_text
 from guardagent.server.access import EVERY_TENANT, Caller
-from guardagent.server.state import StateStore, StoredItem
+from guardagent.server.state import NewItem, StateStore, StoredItem
 
 MAX_LIMIT = 500
 
@@ -47,6 +50,38 @@ class RequestRunningError(RequestConflictError):
     def __init__(self, problem: str, where: str = "") -> None:
         super().__init__(problem)
         self.where = where
+
+
+# --- work that is repeated
+
+_log = logging.getLogger("guardagent")
+
+
+@contextlib.contextmanager
+def repeated(name: str, pause: float, work: Callable[[Callable[[], bool]], object]) -> Iterator[None]:
+    """Works again and again in a thread meanwhile, whatever fails.
+
+    Args:
+        name: what it does, for messages.
+        pause: the seconds before each time.
+        work: does it, and gets a function that tells whether it is to stop.
+    """
+    stopped = threading.Event()
+
+    def run() -> None:
+        while not stopped.wait(pause):
+            try:
+                work(stopped.is_set)
+            except Exception as error:  # noqa: BLE001 - the next round tries again
+                _log.error("%s is not possible at present: %s", name, error_text(error))
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        thread.join(10.0)
 
 
 # --- a request
@@ -161,9 +196,8 @@ class RepeatedRequests:
         """
         if key is None:
             return run()
-        name = _digest([caller, key])
-        digest, now = _digest(request), self._clock()
-        begun, version = {"request": digest, "since": now, "answer": None}, 1
+        (_, name, begun), version = self.item(caller, key, request, None), 1
+        digest, now = begun["request"], begun["since"]
         if not self._state.add(ANSWER, tenant, name, begun):
             state_value = self._state.get(ANSWER, tenant, name)
             if state_value is not None:
@@ -180,6 +214,10 @@ class RepeatedRequests:
             raise
         self._state.replace(ANSWER, tenant, name, version, {**begun, "answer": answer})
         return answer
+
+    def item(self, caller: str, key: str, request: Any, answer: Any) -> NewItem:
+        """Returns an answer as it is stored, for a request that stores it in one step with what it does."""
+        return ANSWER, _digest([caller, key]), {"request": _digest(request), "since": self._clock(), "answer": answer}
 
     def _earlier(self, stored_item: StoredItem, digest: str, now: float) -> Any:
         """The answer of an earlier request; None if its server is gone."""

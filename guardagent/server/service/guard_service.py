@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,17 @@ from guardagent.enforcement import ToolGuard
 from guardagent.enforcement.approval import shown_digest, with_changed_facts, with_edits
 from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.conversations import NotBegunError
+from guardagent.enforcement.ledger.staging import StagedOperation, staged
 from guardagent.enforcement.wire.messages import CALL, OUTCOME, read_approval, read_call, read_outcome, write_verdict
 from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings, write_value
-from guardagent.errors import GuardError, InputError, LedgerError, error_text
+from guardagent.errors import GuardError, InputError, LedgerError, name_hint
 from guardagent.policy.policies import Policies
+from guardagent.policy.views import RenderedView, view_for
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, preview, requested_call, shown
+from guardagent.server.channels import CARD, ChannelDelivery, Outbox, channels_of
+from guardagent.server.channels.log_events import LogFollower
+from guardagent.server.grants import GRANT, GrantBook, are_over
 from guardagent.server.service import (
     ANSWER,
     RepeatedRequests,
@@ -31,6 +36,7 @@ from guardagent.server.service import (
     RequestRunningError,
     ServiceRequest,
     UnknownItemError,
+    repeated,
 )
 from guardagent.server.service.guards import (
     SESSION,
@@ -39,6 +45,7 @@ from guardagent.server.service.guards import (
     HostSession,
     HostSessions,
     RunGuards,
+    SessionFilter,
     new_session,
     read_attachment,
 )
@@ -49,12 +56,13 @@ from guardagent.server.service.policies import (
     PolicyReports,
     WorkflowReports,
 )
+from guardagent.server.service.reports import RuleReports
 from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
-from guardagent.server.state import StateStore, StoredItem
-from guardagent.server.webhooks import WebhookDelivery, WebhookOutbox
+from guardagent.server.state import ItemGroup, NewItem, StateStore, StoredItem
+from guardagent.server.stops import StopBook, StopDesk, seconds_of
 from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
-from guardagent.types import EMPTY, Decision, Verdict
+from guardagent.types import EMPTY, Decision, Verdict, thaw
 from guardagent.types.values import read_principal
 
 # --- retention
@@ -86,24 +94,9 @@ class Retention:
     ) -> None:
         self._state, self._settings, self._finish, self._clock = state, settings, finish, clock
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> contextlib.AbstractContextManager[None]:
         """Deletes meanwhile, every few minutes."""
-        stopped = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stopped,), name="retention", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            stopped.set()
-            thread.join(10.0)
-
-    def _run(self, stopped: threading.Event) -> None:
-        while not stopped.wait(PAUSE_SECONDS):
-            try:
-                self.sweep(stopped.is_set)
-            except Exception as error:  # noqa: BLE001 - the next round tries again
-                _log.error("the state cannot be cleaned up at present: %s", error_text(error))
+        return repeated("cleaning up the state", PAUSE_SECONDS, self.sweep)
 
     def sweep(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Deletes everything that is due.
@@ -121,6 +114,8 @@ class Retention:
         for kind, field, seconds, is_due in (
             (ANSWER, "since", keep.answer_hours * _HOUR, _is_always),
             (APPROVAL, "created", keep.approval_days * _DAY, partial(_is_decided, now)),
+            (GRANT, "created", keep.approval_days * _DAY, partial(are_over, now)),
+            (CARD, "created", keep.approval_days * _DAY, _is_always),
             (SESSION, "created", keep.session_days * _DAY, _has_ended),
         ):
             for tenant, items in self._older(kind, field, now - seconds):
@@ -165,24 +160,8 @@ def _has_ended(item: StoredItem) -> bool:
 JSON = dict[str, Any]
 MAX_TIMELINE = 500
 REPLAYED_DAYS = 30
-_STEP = (
-    "seq",
-    "time",
-    "kind",
-    "tool",
-    "call_id",
-    "agent",
-    "args",
-    "decision",
-    "rules",
-    "reasons",
-    "errors",
-    "status",
-    "output",
-    "answer",
-    "approver",
-    "why",
-)
+_STEP = "seq time kind tool call_id agent args facts decision rules reasons errors status output answer".split()
+_STEP += "approver why grants grant covers by".split()
 
 
 _CALL = WireField(dict, more=CALL.schema)
@@ -197,16 +176,44 @@ NEW_SESSION = WireShape(
 CHECK = WireShape(call=_CALL, state=_STATE, reserve=WireField(bool, default=True))
 RESOLVE = WireShape(call=_CALL, approval=WireField(str), state=_STATE)
 RECORD = WireShape(call_id=WireField(str), outcome=WireField(dict, read=read_outcome, more=OUTCOME.schema))
+MAX_OUTCOMES = 100
+CALLS = WireShape(  # its parts are read as those of `RECORD` and `CHECK`
+    outcomes=WireField(list, (), more={"items": RECORD.schema, "maxItems": MAX_OUTCOMES}),
+    call=WireField(dict, EMPTY, more=CALL.schema),
+    state=_STATE,
+    reserve=WireField(bool, default=True),
+)
 WITHDRAW = WireShape(call_id=WireField(str), why=WireField(str))
 REFUSE = WireShape(call=_CALL, problem=WireField(str))
 FINAL_ANSWER = WireShape(input=WireField(str), output=WireField(str), facts=WireField(dict, EMPTY, read_value))
-APPROVAL_ANSWER = WireShape(
-    choice=choice("approve", "reject", "edit"),
-    version=WireField(int),
-    args=WireField(dict, None, more={"type": "object"}),
-    reason=WireField(str, ""),
-    of=WireField(str, None),
+MAX_ANSWERS = 100
+TERMS = WireShape(
+    up_to=WireField(dict, EMPTY, more={"additionalProperties": {"type": "number", "minimum": 0}}),
+    calls=WireField(int, None),
+    **{"for": WireField(None, None, seconds_of, {"type": ["string", "number", "null"]})},
 )
+_ANSWER = {
+    "choice": choice("approve", "reject", "edit"),
+    "version": WireField(int),
+    "args": WireField(dict, None, more={"type": "object"}),
+    "reason": WireField(str, ""),
+    "of": WireField(str, None),
+    "grant": WireField(dict, None, TERMS.read, TERMS.schema),
+}
+_NAMED_ANSWER = WireShape(id=WireField(str), **_ANSWER)
+APPROVAL_ANSWER = WireShape(**_ANSWER)
+
+
+def _read_answers(answers: Any, where: str) -> list[JSON]:
+    if not 0 < len(answers) <= MAX_ANSWERS:
+        raise WireError(where, f"has {len(answers)} answers; expected 1 to {MAX_ANSWERS}")
+    for at, answer in enumerate(answers):
+        _NAMED_ANSWER.read(answer, f"{where}[{at}]")
+    return [dict(answer) for answer in answers]
+
+
+ANSWERS = WireShape(answers=WireField(list, read=_read_answers, more={"items": _NAMED_ANSWER.schema, "minItems": 1}))
+RELOAD = WireShape(running=replace(choice("keep", "deny"), default="keep"))
 SHADOW = WireShape(text=WireField(str, None))
 REPLAY = WireShape(text=WireField(str))
 
@@ -225,26 +232,39 @@ class GuardService:
     """
 
     def __init__(self, settings: ServerSettings, tokens: TokenStore | None = None) -> None:
-        self.settings, self.tokens = settings, TokenDesk(tokens)
+        self.settings = settings
         self.policies = PolicyCatalogue(settings.policies)
         self.stores = ServerStores(settings)
+        self.tokens = TokenDesk(tokens, self.stores.log)
+        self.policies.share(self.stores.state)
         self.attachments = Attachments(self.stores.state)
         self.sessions = HostSessions(self.stores.state)
         self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
-        self.guards = GuardCache(self.policies, self.candidates, self.stores, self.attachments, self.sessions)
+        self.grants = GrantBook(self.stores.state, self.stores.counters, self.stores.log)
+        kept = self.stores, self.attachments, self.sessions
+        self.stops = StopBook(self.stores.ledger, self.sessions.known, self.stores.log)
+        self.guards = GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
-        outbox = WebhookOutbox(self.stores.state, settings.webhooks)
+        channels = channels_of(self)
+        outbox = Outbox(self.stores.state, channels)
         self.approvals = ApprovalDesk(self.stores.state, outbox.add)
-        self.webhooks = WebhookDelivery(outbox, self.approvals, settings.webhooks)
+        self.stop_desk = StopDesk(self.stops, self.sessions, self.guards, self.approvals, self.stores.log)
+        self.channels = ChannelDelivery(outbox, self.approvals, channels, self.log.entry)
+        self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self._tenants)
         self.history = PolicyHistory(self.stores.state)
         for name in settings.policies:
             self.history.note(name, self.policies.current(name))
         self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
+        self.rules = RuleReports(self.policies, self.reports, self.log, self.approvals)
         self.workflows = WorkflowReports(settings.workflows, self.policies)
         self.retention = Retention(self.stores.state, settings.retention, self._finish)
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
+
+    def _tenants(self) -> frozenset[str]:
+        """Returns the tenants with sessions or tokens, whose logs may have entries."""
+        return self.tokens.tenants() | frozenset(self.sessions.tenants())
 
     def close(self) -> None:
         """Closes the stores."""
@@ -270,18 +290,54 @@ class GuardService:
             "coverage": guard.coverage.lines(),
             "reads_messages": _reads_messages(version),
             "judges_answers": guard.judges_answers,
+            "takes_outcomes": True,  # with the next check: see `calls`
             "policy": attachment.policy,
             "policy_version": version.digest,
         }
 
-    def open_session(self, request: ServiceRequest) -> JSON:
-        """Opens a session, or returns the one that the caller has opened alike.
+    def open_sessions(self, reads: Sequence[Callable[[], ServiceRequest]]) -> list[JSON | Exception]:
+        """Opens sessions in one step. One that the same caller has opened alike is not opened again.
 
-        Raises:
-            InputError: the request is invalid, or names a user although the policy does not let the host do this.
-            UnknownItemError: the tenant has no such attachment.
-            RequestConflictError: another session has this id.
+        Args:
+            reads: functions that return the requests.
+
+        Returns:
+            The answer to each request, or its error: an `InputError` if it is invalid, or names a user although the
+            policy does not let the host do this; an `UnknownItemError` if the tenant has no such attachment; a
+            `RequestConflictError` if another session has this id, and a `RepeatedKeyError` if another request had the
+            key.
         """
+        results: list[JSON | Exception] = []
+        new: list[tuple[int, ServiceRequest, HostSession]] = []
+        for read in reads:
+            try:
+                request = read()
+                session = self._new_session(request)
+            except Exception as error:  # noqa: BLE001 - the error of this request alone
+                results.append(error)
+            else:
+                new.append((len(results), request, session))
+                results.append({"id": session.id})
+        added = self.stores.state.add_groups([self._items(request, session) for _, request, session in new])
+        for (at, request, session), is_new in zip(new, added, strict=True):
+            try:
+                if is_new:
+                    self.sessions.keep(session)
+                else:
+                    results[at] = self._opened_earlier(request, session)
+            except Exception as error:  # noqa: BLE001 - as above
+                results[at] = error
+        return results
+
+    def _items(self, request: ServiceRequest, session: HostSession) -> ItemGroup:
+        """A new session, and the answer for a repetition of its request."""
+        items: list[NewItem] = [(SESSION, session.id, session.content)]
+        if request.key is not None:
+            answer = {"id": session.id}
+            items.append(self.repeated.item(request.caller.id, request.key, _opening(request), answer))
+        return session.tenant, items
+
+    def _new_session(self, request: ServiceRequest) -> HostSession:
         fields, caller = NEW_SESSION.read(request.body), request.caller
         name, user = fields["id"] or f"s_{request.identity()[:32]}", fields["on_behalf_of"]
         attachment = self.attachments.find(caller.tenant, fields["attachment"])
@@ -289,11 +345,14 @@ class GuardService:
         if user is not None and policy.principal != "host":
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
         digest = self.policies.current(attachment.policy).digest
-        principal = _principal(caller, user)
-        session = new_session(
-            name, caller, attachment, digest, principal, self.candidates.chosen(caller.tenant, attachment.policy)
+        candidate = self.candidates.chosen(caller.tenant, attachment.policy)
+        return new_session(name, caller, attachment, digest, _principal(caller, user), candidate)
+
+    def _opened_earlier(self, request: ServiceRequest, session: HostSession) -> JSON:
+        about = request.caller.tenant, request.caller.id, request.key, _opening(request)
+        return self.repeated.once(  # type: ignore[no-any-return]
+            *about, lambda: {"id": self.sessions.open(session).id}, takes_over=True
         )
-        return {"id": self.sessions.open(session).id}
 
     # --- calls
 
@@ -328,6 +387,7 @@ class GuardService:
         approval = fields["approval"]
         record, _ = self.approvals.read(session.tenant, approval)
         requested, same_facts = requested_call(session, call, approval, record)
+        self.grants.make(session, approval, record)
         with self.guards.with_state(session, fields["state"]):
             if record.status == "pending" or not same_facts:
                 verdict = guard.before(requested)
@@ -335,8 +395,9 @@ class GuardService:
                 verdict = guard.resolve(requested, record.answer)
         if not same_facts:
             verdict = with_changed_facts(verdict)
-        if record.status in ("approved", "edited") and verdict.label == 0 and same_facts:
-            self.approvals.use(session.tenant, approval)
+        is_spent = verdict.label == 0 or (record.grants and verdict.decision is Decision.ESCALATE)
+        if record.status in ("approved", "edited") and is_spent and same_facts:
+            self.approvals.use(session.tenant, approval)  # after its grant has ended, another request opens
         edited = with_edits(requested, record.answer) if same_facts else requested
         proposed = shown_digest(call) if edited.digest != call.digest else ""
         judged = self._judged(session, guard, edited, verdict, proposed)
@@ -357,6 +418,26 @@ class GuardService:
         with _settling():
             settled = guard.claimed_calls.record(session.conversation, **fields)
         return {"status": "in flight" if settled is None else settled.status}
+
+    def calls(self, request: ServiceRequest) -> JSON:
+        """Records the outcomes of earlier calls in their order, then judges the next call.
+
+        Each part may be missing. They take effect as requests of their own, so a repetition changes nothing. An outcome
+        that is refused refuses the request: later outcomes are not recorded, and the call is not judged.
+
+        Raises:
+            as `record` and `check`.
+        """
+        self.sessions.of_caller(request.caller, request.path["id"])
+        if len(CALLS.read(request.body)["outcomes"]) > MAX_OUTCOMES:
+            raise WireError("outcomes", f"has more than {MAX_OUTCOMES} outcomes; expected fewer")
+        check, answer = dict(request.body), JSON(outcomes=[])
+        for at, outcome in enumerate(check.pop("outcomes", ())):
+            try:
+                answer["outcomes"].append(self.record(replace(request, body=outcome)))
+            except WireError as error:
+                raise WireError(f"outcomes[{at}]{'.' if error.where else ''}{error.where}", error.problem) from None
+        return {**answer, **(self.check(replace(request, body=check)) if check else {})}
 
     def withdraw(self, request: ServiceRequest) -> JSON:
         """Withdraws a call that never ran. One that was not checked yet can no longer be.
@@ -431,10 +512,10 @@ class GuardService:
 
     # --- for people
 
-    def list_sessions(self, tenant: str, before: int | None = None, limit: int = 50) -> JSON:
-        """Returns the newest sessions of a tenant."""
-        page = self.sessions.page(tenant, before, limit)
-        cursor = str(page[-1].number) if len(page) == limit else None
+    def list_sessions(self, tenant: str, before: int | None, limit: int, fits: SessionFilter = bool) -> JSON:
+        """Returns the newest sessions of a tenant, of those that fit; by default, all do."""
+        page, number = self.sessions.search(tenant, before, limit, fits)
+        cursor = None if number is None else str(number)
         return {"sessions": [_summary(session_row) for session_row in page], "cursor": cursor}
 
     def show_session(self, tenant: str, name: str) -> JSON:
@@ -456,6 +537,7 @@ class GuardService:
             "calls": [_call(event) for event in current.history],
             "rules": current.status,
             "obligations": current.obligations,
+            **({} if current.effect is None else {"effect": current.effect}),
         }
 
     def show_approval(self, tenant: str, name: str) -> JSON:
@@ -465,7 +547,31 @@ class GuardService:
             UnknownItemError: the tenant has no such approval.
         """
         record, version = self.approvals.read(tenant, name)
-        return shown(name, version, record)
+        json = shown(name, version, record, time.time())
+        if record.status == "pending":
+            with contextlib.suppress(GuardError):  # it allows one call, or its policy is unknown here
+                json["grantable"] = self._grantable(tenant, record)
+        views = {source: view.text for source, view in self.views(tenant, json).items()}
+        return {**json, "views": views} if views else json
+
+    def views(self, tenant: str, approval: Mapping[str, Any]) -> dict[str, RenderedView]:
+        """Returns the call of an approval as the `policy` and the agent's `host` show it; empty without views."""
+        call, edited = approval["call"], approval["args"]
+        views = {"host": RenderedView(call["view"])} if call.get("view") and edited is None else {}
+        version = self.policies.version(approval["policy"], approval["policy_version"])
+        if version is None or version.source is None or not version.source.views:
+            return views
+        try:
+            session = self.sessions.read(tenant, approval["session"])
+            guard = self.guards.of(session)
+            if (view := view_for(version, guard.names.resolve(call["tool"]))) is None:
+                return views
+            is_open = session.status == "open"
+            history = guard.claimed_calls.session(session.conversation).history if is_open else ()
+            args, facts = read_value(call["args"] if edited is None else edited, "args"), call.get("facts") or {}
+            return {"policy": view.render(args, read_value(facts, "facts"), history), **views}
+        except GuardError as error:
+            return {"policy": RenderedView(f"(the view cannot be shown: {error})"), **views}
 
     def preview_approval(self, tenant: str, name: str) -> JSON:
         """Returns what would happen if an approval that waits were approved now; see `preview`.
@@ -482,21 +588,58 @@ class GuardService:
         tool = guard.names.resolve(record.call["tool"])
         return preview(guard.claimed_calls.session(session.conversation), tool, record)
 
-    def answer_approval(self, caller: Caller, name: str, body: Any) -> JSON:
-        """Records the answer of an approver, who is the caller.
+    def answer_approval(self, caller: Caller, name: str, body: Any, *, via: str = "") -> JSON:
+        """Records the answer of an approver, who is the caller; `via` is the channel if it did not come over the API.
 
         Raises:
-            InputError: the request is invalid.
+            InputError: the request is invalid, or grants more than a rule lets it.
             UnknownItemError: the tenant has no such approval.
             RequestConflictError: it has another version by now, or is decided.
             ForbiddenError: this approver may not decide on it.
         """
-        version = APPROVAL_ANSWER.read(body, is_open=True)["version"]
-        answer = read_approval({name: value for name, value in body.items() if name != "version"}, "")
-        answer_approval, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, version)
+        fields = APPROVAL_ANSWER.read(body, is_open=True)
+        answer = read_approval({name: value for name, value in body.items() if name not in ("version", "grant")}, "")
+        if fields["grant"] is not None:
+            if answer.choice != "approve":
+                raise InputError(f"'grant' beside the choice {answer.choice!r}; expected it only beside 'approve'")
+            terms = {bound: value for bound, value in fields["grant"].items() if value is not None}
+            grant = self._grantable(caller.tenant, self.approvals.read(caller.tenant, name)[0], terms)
+            answer = replace(answer, grant=grant)
+        answered, _ = self.approvals.answer(caller.tenant, name, answer, caller.id, fields["version"], caller.groups)
         entry = {"kind": "approval_answer", "approval": name, "choice": answer.choice, "by": caller.id}
-        self.stores.log(caller.tenant).append({**entry, "reason": answer.reason, "status": answer_approval["status"]})
-        return answer_approval
+        entry |= {"via": via} if via else {}
+        granted = {} if answer.grant is None else {"granted": answer.grant}
+        about = {"reason": answer.reason, "status": answered["status"], **granted}
+        self.stores.log(caller.tenant).append({**entry, **about})
+        record, _ = self.approvals.read(caller.tenant, name)
+        if record.grants:  # an answer to a call of a session that is gone is taken all the same
+            self.grants.make(self.sessions.known(caller.tenant, record.session), name, record)
+        return answered
+
+    def _grantable(self, tenant: str, record: ApprovalRecord, terms: Mapping[str, Any] = EMPTY) -> dict[str, JSON]:
+        """Returns what an answer with these terms grants, by rule; without any, what it may grant at most.
+
+        Raises:
+            InputError: a rule allows one call only, a bound is above its scope, or the call would not be covered.
+            GuardError: the policy of the session is unknown here.
+        """
+        guard, grants = self.guards.of(self.sessions.known(tenant, record.session)), dict[str, JSON]()
+        tool, args = guard.names.resolve(record.call["tool"]), read_value(record.call["args"], "args")
+        for rule in record.rules:
+            if guard.policies.responses.get(rule) is Decision.ESCALATE:
+                scope = guard.policies.approval_scopes.get(rule)
+                if scope is None or record.args is not None:
+                    raise InputError(f"rule {rule!r} lets a reviewer approve this one call; expected no 'grant'")
+                scope = scope.narrowed(terms)
+                uses = scope.uses(tool, args)
+                if uses is None or any(amount > scope.limits[limit] for limit, amount in uses.items()):
+                    raise InputError(f"the call itself does not fit what rule {rule!r} covers: {scope.in_words()}")
+                grants[rule] = {**scope.content, "covers": scope.in_words(args)}
+        known = {name for grant in grants.values() for name in grant["up_to"]}
+        for name in terms.get("up_to", {}):
+            if name not in known:
+                raise InputError(f"'grant' has the unknown bound {name!r}{name_hint(name, known)}")
+        return grants
 
     def list_policies(self, tenant: str) -> JSON:
         """Returns the policies that a tenant may use."""
@@ -523,13 +666,16 @@ class GuardService:
         self.policies.settings(name, tenant)
         return {"name": name, "versions": self.policies.held(name)}
 
-    def reload_policy(self, caller: Caller, tenant: str, name: str) -> JSON:
+    def reload_policy(self, caller: Caller, tenant: str, name: str, body: Any = None) -> JSON:
         """Loads the files of a policy again, for new sessions; sessions that have begun keep their version.
+
+        With `running` `deny`, they may make no call any more: a stop that a person can lift covers them.
 
         Raises:
             InputError: the files are invalid; the current version stays in force.
             UnknownItemError: the tenant has no such policy.
         """
+        running = RELOAD.read({} if body is None else body)["running"]
         self.policies.settings(name, tenant)
         earlier = self.policies.current(name).digest
         reloaded = self.policies.reload(name)
@@ -538,7 +684,10 @@ class GuardService:
             change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
             self.stores.log(tenant).append(change)
             self.history.note(name, reloaded)
-        return {"name": name, "version": version, "changed": version != earlier}
+        json = {"name": name, "version": version, "changed": version != earlier}
+        if running == "deny":
+            json["stop"] = self.stop_desk.stop_earlier(caller, name, version)
+        return json
 
     def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:
         """Lets a candidate judge new sessions too, without effect; the log has where it decides otherwise.
@@ -588,6 +737,27 @@ class GuardService:
         self.stores.state.get("ready", "", "")
         self.stores.ledger.policy_of("ready")
 
+    # --- operations that are committed together
+
+    def stage(
+        self, handle: Callable[[GuardService, ServiceRequest], JSON], request: ServiceRequest
+    ) -> StagedOperation | None:
+        """Carries out an operation on a session in memory, to be committed later; None if something has to wait."""
+        session = self.sessions.at_hand(request.caller, request.path["id"])
+        sends_state = not isinstance(request.body, dict) or request.body.get("state") is not None
+        if session is None or sends_state or not self.stores.ledger.stages:
+            return None
+        guard = self.guards.at_hand(session)
+        if guard is None or self.policies.settings(session.policy, session.tenant).state:
+            return None
+        operation = StagedOperation(session.conversation)
+        work = partial(handle, self, request)
+        return operation if guard.stage(operation, work, begins=not session.number) else None
+
+    def count(self, operation: StagedOperation) -> None:
+        """Counts the verdicts of a committed operation for the metrics."""
+        self.verdicts.update(operation.verdicts)
+
     # --- internals
 
     def _session(self, request: ServiceRequest) -> tuple[HostSession, ToolGuard]:
@@ -602,13 +772,20 @@ class GuardService:
         in_flight = call.claim is not None and verdict.label == 0
         json: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
         if verdict.decision is Decision.ESCALATE:
+            if staged() is not None:
+                raise LedgerError("an approval is requested at once, after a verdict that is committed")
             rules = self.policies.settings(session.policy, session.tenant).approvals
-            json["approval"] = self.approvals.request(session, call, verdict, rules, proposed)
+            asks = {rule: stages for rule, stages in guard.policies.escalations.items() if rule in verdict.rules}
+            json["approval"] = self.approvals.request(session, call, verdict, rules, asks, proposed)
         return json
 
     def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""
-        self.verdicts[session.policy, str(verdict.decision)] += 1
+        counted = session.policy, str(verdict.decision)
+        if (operation := staged()) is None:
+            self.verdicts[counted] += 1
+        else:
+            operation.verdicts.append(counted)
         return write_verdict(verdict)
 
     def _finish(self, session: HostSession) -> HostSession:
@@ -623,6 +800,7 @@ class GuardService:
             return session
         session = self.sessions.end(session, verdict)
         self.stores.ledger.end(session.conversation)
+        self.approvals.end(session.tenant, lambda waiting: waiting["session"] == session.id)
         return session
 
 
@@ -637,6 +815,10 @@ def _settling() -> Iterator[None]:
         raise RequestConflictError(str(error)) from None
 
 
+def _opening(request: ServiceRequest) -> Any:
+    return ["sessions", request.body]
+
+
 def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     """The principal of a session, as rules read it.
 
@@ -644,18 +826,12 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
         InputError: the user is invalid, or of another tenant.
     """
     if user is None:
-        return dict(_plain(caller.principal.value))
+        return dict(thaw(caller.principal.value))
     principal = read_principal({"tenant": caller.tenant, **user}, place="on_behalf_of")
     assert principal is not None
     if principal.tenant != caller.tenant:
         raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
-    return dict(_plain(principal.value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    return dict(thaw(principal.value))
 
 
 def _reads_messages(version: Policies) -> bool:
@@ -684,9 +860,9 @@ def _call(event: Any) -> JSON:
     return {
         "id": event.id,
         "tool": event.tool,
-        "args": _plain(event.args),
+        "args": thaw(event.args),
         "agent": event.agent,
         "status": event.status or "in flight",
-        "output": _plain(event.output),
+        "output": thaw(event.output),
         "time": event.time,
     }

@@ -16,15 +16,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.ledger.staging import StagedLog
 from guardagent.enforcement.names import ToolSpec
+from guardagent.enforcement.stops import Stops
 from guardagent.enforcement.wire.messages import TOOL, read_tool, write_tool
 from guardagent.enforcement.wire.values import WireField, WireShape, items, read_value, strings
 from guardagent.errors import InputError, LedgerError, LogError, UnknownNameError
-from guardagent.guard import GuardAgent
 from guardagent.log import AuditLog, verdict_record
 from guardagent.policy.policies import Policies
 from guardagent.server.access import Caller
@@ -33,7 +34,11 @@ from guardagent.server.service.policies import CandidatePolicies, PolicyCatalogu
 from guardagent.server.service.stores import ServerStores
 from guardagent.server.settings import AgentSettings, PolicySettings
 from guardagent.server.state import StateStore
+from guardagent.session.calls import FindGrants
 from guardagent.types import EMPTY, Verdict, freeze, unchecked_verdict
+
+if TYPE_CHECKING:
+    from guardagent.guard import GuardAgent
 
 # --- the tools of agents
 
@@ -81,7 +86,7 @@ def read_attachment(value: Any, tenant: str) -> tuple[ToolAttachment, dict[str, 
 
 
 class Attachments:
-    """The attachments of all tenants.
+    """The attachments of all tenants, which never change: their ids are their digests.
 
     Args:
         state: stores them.
@@ -89,6 +94,7 @@ class Attachments:
 
     def __init__(self, state: StateStore) -> None:
         self._state = state
+        self._known: OrderedDict[tuple[str, str], ToolAttachment] = OrderedDict()
 
     def add(self, attachment: ToolAttachment, content: Mapping[str, Any]) -> None:
         """Stores an attachment, unless it is there."""
@@ -100,10 +106,17 @@ class Attachments:
         Raises:
             UnknownItemError: the tenant has no such attachment.
         """
-        item = self._state.get(_KIND, tenant, name)
-        if item is None:
-            raise UnknownItemError(f"there is no attachment {name[:80]!r}; expected the id of one that was attached")
-        return _attachment(tenant, item.value)
+        attachment = self._known.get((tenant, name))
+        if attachment is None:
+            item = self._state.get(_KIND, tenant, name)
+            if item is None:
+                raise UnknownItemError(
+                    f"there is no attachment {name[:80]!r}; expected the id of one that was attached"
+                )
+            attachment = self._known[tenant, name] = _attachment(tenant, item.value)
+            while len(self._known) > MAX_GUARDS:
+                self._known.popitem(last=False)
+        return attachment
 
 
 def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
@@ -119,6 +132,7 @@ def _attachment(tenant: str, content: Mapping[str, Any]) -> ToolAttachment:
 SESSION = "session"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,199}")
 _CACHED = 10_000
+_PAGE, _MAX_PAGES = 500, 20  # that a search reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +147,7 @@ class HostSession:
         candidate: the id of the policy that judges it too, without effect; empty if there is none.
         status: `open`, or `ended`.
         verdict: the verdict on its end.
-        number: grows from session to session; 0 until it is stored.
+        number: grows from session to session; 0 of one that was just stored here.
     """
 
     id: str
@@ -161,6 +175,9 @@ class HostSession:
         return {name: value for name, value in content.items() if name not in ("id", "tenant", "number")}
 
 
+SessionFilter = Callable[[HostSession], bool]
+
+
 class HostSessions:
     """The sessions of all tenants. What never changes of a session is read once.
 
@@ -179,12 +196,8 @@ class HostSessions:
             InputError: the id is invalid.
             RequestConflictError: another session has this id.
         """
-        if not _ID.fullmatch(session.id):
-            raise InputError(
-                f"the session's id is {session.id[:80]!r}; expected up to 200 letters, digits and . _ : @ + -"
-            )
         if self._state.add(SESSION, session.tenant, session.id, session.content):
-            return session
+            return self.keep(session)
         host_session = self.read(session.tenant, session.id)
         if _opening(host_session) != _opening(session):
             raise RequestConflictError(f"another session has the id {session.id!r}; expected a new id")
@@ -209,11 +222,20 @@ class HostSessions:
         """
         host_session = self._known.get((tenant, name))
         if host_session is None:
-            host_session = self.read(tenant, name)
-            while len(self._known) >= _CACHED:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[tenant, name] = host_session
+            host_session = self.keep(self.read(tenant, name))
         return host_session
+
+    def at_hand(self, caller: Caller, name: str) -> HostSession | None:
+        """Returns a session of a caller as `of_caller`; None if it has to be read first, or is not the caller's."""
+        host_session = self._known.get((caller.tenant, name))
+        return None if host_session is None or host_session.owner != caller.id else host_session
+
+    def keep(self, session: HostSession) -> HostSession:
+        """Remembers a session that was stored."""
+        while len(self._known) >= _CACHED:
+            self._known.pop(next(iter(self._known)), None)
+        self._known[session.tenant, session.id] = session
+        return session
 
     def read(self, tenant: str, name: str) -> HostSession:
         """Returns a session of a tenant with its current status.
@@ -238,16 +260,45 @@ class HostSessions:
         stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
         return ended if stored else self.read(session.tenant, session.id)
 
+    def tenants(self) -> list[str]:
+        """Returns the tenants that have sessions, or had some."""
+        return self._state.tenants(SESSION)
+
     def page(self, tenant: str, before: int | None, limit: int) -> list[HostSession]:
         """Returns the newest sessions of a tenant, those with numbers below `before`."""
         items = self._state.page(SESSION, tenant, before, limit)
         return [HostSession(item.name, tenant, number=item.number, **item.value) for item in items]
 
+    def search(
+        self, tenant: str, before: int | None, limit: int, fits: SessionFilter
+    ) -> tuple[list[HostSession], int | None]:
+        """Returns the newest sessions that fit, those with numbers below `before`, and the number to go on from.
+
+        It looks at 10,000 sessions at most, so there may be more although few were returned.
+        """
+        fitting: list[HostSession] = []
+        for _ in range(_MAX_PAGES):
+            page = self.page(tenant, before, _PAGE)
+            for session in page:
+                before = session.number
+                fitting += [session] if fits(session) else []
+                if len(fitting) == limit:
+                    return fitting, before
+            if len(page) < _PAGE:
+                return fitting, None
+        return fitting, before
+
 
 def new_session(
     name: str, caller: Caller, attachment: ToolAttachment, digest: str, principal: Mapping[str, Any], candidate: str
 ) -> HostSession:
-    """Returns a session that a caller opens."""
+    """Returns a session that a caller opens.
+
+    Raises:
+        InputError: the id is invalid.
+    """
+    if not _ID.fullmatch(name):
+        raise InputError(f"the session's id is {name[:80]!r}; expected up to 200 letters, digits and . _ : @ + -")
     about = (attachment.id, attachment.policy, digest, principal, time.time(), candidate)
     return HostSession(name, caller.tenant, caller.id, *about)
 
@@ -277,6 +328,8 @@ class GuardCache:
         stores: the ledger, the counters and the logs.
         attachments: the tools of agents.
         sessions: the sessions, for their principals.
+        grants: returns the function with which a session finds its grants.
+        stops: the calls that a person has stopped.
     """
 
     def __init__(
@@ -286,9 +339,11 @@ class GuardCache:
         stores: ServerStores,
         attachments: Attachments,
         sessions: HostSessions,
+        grants: Callable[[HostSession], FindGrants],
+        stops: Stops,
     ) -> None:
         self._catalogue, self._candidates, self._stores = catalogue, candidates, stores
-        self._attachments, self._sessions = attachments, sessions
+        self._attachments, self._sessions, self._grants, self._stops = attachments, sessions, grants, stops
         self._guards: OrderedDict[_Key, ToolGuard] = OrderedDict()
         self._recent: OrderedDict[str, ToolGuard] = OrderedDict()
         self._states: dict[str, Any] = {}
@@ -308,13 +363,19 @@ class GuardCache:
                 f"this server does not have version {session.digest[:12]} of the policy {session.policy!r}, under "
                 "which the session began"
             )
-        key = (session.tenant, session.policy, session.digest, session.attachment, session.candidate)
-        guard = self._known(key)
+        guard = self.at_hand(session)
         if guard is None:
             attachment = self._attachments.find(session.tenant, session.attachment)
             candidate = self._candidates.find(session.tenant, session.policy, session.candidate)
-            guard = self._keep(key, self.new(attachment, version, candidate))
-        self._touch(session.conversation, guard)
+            guard = self._keep(_key(session), self.new(attachment, version, candidate))
+            self._touch(session.conversation, guard)
+        return guard
+
+    def at_hand(self, session: HostSession) -> ToolGuard | None:
+        """Returns the guard of a session if it is made already."""
+        guard = self._known(_key(session))
+        if guard is not None:
+            self._touch(session.conversation, guard)
         return guard
 
     def new(self, attachment: ToolAttachment, version: Policies, candidate: Policies | None = None) -> ToolGuard:
@@ -330,12 +391,14 @@ class GuardCache:
             principal=lambda name: self._sessions.known(*_parts(name)).principal,
             aliases=attachment.aliases,
             absent=attachment.absent,
-            log=self._stores.log(tenant),
+            log=StagedLog(self._stores.log(tenant)),
             max_replans=settings.max_replans,
             zone=settings.zone,
             deadline=settings.deadline,
             ledger=self._stores.ledger,
             counters=self._stores.counters(tenant),
+            grants=lambda name: self._grants(self._sessions.known(*_parts(name))),
+            stop_file=self._stops,
         )
         guard.attach(attachment.tools)
         return guard
@@ -398,6 +461,10 @@ class GuardCache:
             tool_guard.release(name)
 
 
+def _key(session: HostSession) -> _Key:
+    return session.tenant, session.policy, session.digest, session.attachment, session.candidate
+
+
 def _parts(conversation: str) -> tuple[str, str]:
     tenant, _, name = conversation.partition("/")
     return tenant, name
@@ -427,6 +494,12 @@ FINISHED_RUN = WireShape(
 )
 
 
+def _guard(setting: AgentSettings) -> GuardAgent:
+    from guardagent.guard import GuardAgent
+
+    return GuardAgent(agent=setting.agent, mode=setting.mode, model=setting.model, locked=setting.locked)
+
+
 class RunGuards:
     """The guards of finished runs.
 
@@ -440,10 +513,7 @@ class RunGuards:
 
     def __init__(self, settings: Mapping[str, AgentSettings], log: Callable[[str], AuditLog]) -> None:
         self._settings, self._log = settings, log
-        self._guards = {
-            name: GuardAgent(agent=setting.agent, mode=setting.mode, model=setting.model, locked=setting.locked)
-            for name, setting in settings.items()
-        }
+        self._guards = {name: _guard(setting) for name, setting in settings.items()}
 
     def judge(self, caller: Caller, body: Any) -> Verdict:
         """Judges a finished run.

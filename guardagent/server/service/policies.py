@@ -10,42 +10,58 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from guardagent.batch.cases import difference_lines, judge_case, read_expectation
+from guardagent.batch.cases import (
+    MEMORY_BYTES,
+    difference_lines,
+    explain_line,
+    explainer,
+    judge_case,
+    read_candidate,
+    read_expectation,
+)
 from guardagent.batch.pipeline import Job, judge_line
+from guardagent.batch.pool import worker_processes
 from guardagent.batch.records import InputLine
 from guardagent.batch.replay import replay
-from guardagent.batch.replay.conversation import NoModel, ReplayPolicy
-from guardagent.errors import InputError, LedgerError
-from guardagent.policy.file.policy_file import PolicyFile, read_policy_text
+from guardagent.batch.replay.conversation import ReplayPolicy
+from guardagent.errors import InputError, LedgerError, LimitError
 from guardagent.policy.language.parser import named_arguments
-from guardagent.policy.lint import lint_report
-from guardagent.policy.load import load_policies, read_policy_files
+from guardagent.policy.load import load_policies
 from guardagent.policy.logic.semantics import needs_earlier_step
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policies_in_words
 from guardagent.server.service import RequestConflictError, UnknownItemError
 from guardagent.server.service.stores import LogQueries
-from guardagent.server.settings import PolicySettings, WorkflowSettings
+from guardagent.server.settings import PolicySettings, WorkflowSettings, is_among
 from guardagent.server.state import StateStore
 from guardagent.types import Decision
-from guardagent.workflow.analysis.report import Report
-from guardagent.workflow.drawing import svg
-from guardagent.workflow.verify import verify
+
+if TYPE_CHECKING:
+    from guardagent.workflow.analysis.report import Report
+
+_log = logging.getLogger("guardagent")
 
 # --- the policies by their names
+
+_RELOADED = "reloaded"
 
 
 class PolicyCatalogue:
     """The policies of a server by their names.
+
+    A server loads the files of a policy again when another one that shares the state has done so, before it opens
+    another session.
 
     Args:
         settings: the settings of each policy.
@@ -56,11 +72,18 @@ class PolicyCatalogue:
 
     def __init__(self, settings: Mapping[str, PolicySettings]) -> None:
         self._settings = dict(settings)
+        self._state: StateStore | None = None
+        self._seen: dict[str, int] = {}  # the version of the note of a policy's last reload, by any server
+        self._lock = threading.Lock()
         self._loaded = {name: load_policies(setting.files) for name, setting in settings.items()}
+
+    def share(self, state: StateStore) -> None:
+        """Follows the servers that share a state from now on, and lets them follow."""
+        self._state = state
 
     def names(self, tenant: str) -> list[str]:
         """Returns the names of the policies that a tenant may use."""
-        return [name for name, setting in self._settings.items() if setting.may_be_used_by(tenant)]
+        return [name for name, setting in self._settings.items() if is_among(tenant, setting.tenants)]
 
     def settings(self, name: str, tenant: str) -> PolicySettings:
         """Returns the settings of a policy.
@@ -69,12 +92,13 @@ class PolicyCatalogue:
             UnknownItemError: the tenant has no such policy.
         """
         setting = self._settings.get(name)
-        if setting is None or not setting.may_be_used_by(tenant):
+        if setting is None or not is_among(tenant, setting.tenants):
             raise UnknownItemError(f"there is no policy {name!r}; expected one of {', '.join(self.names(tenant))}")
         return setting
 
     def current(self, name: str) -> Policies:
         """Returns the current version of a policy."""
+        self._follow(name)
         return self._loaded[name].current
 
     def version(self, name: str, digest: str) -> Policies | None:
@@ -84,7 +108,9 @@ class PolicyCatalogue:
             return None
         if loaded.current.digest == digest:
             return loaded.current
-        return None if loaded.versions is None else loaded.versions.find(digest)
+        if loaded.versions is None:
+            return None
+        return loaded.versions.find(digest) or (loaded.versions.find(digest) if self._follow(name) else None)
 
     def held(self, name: str) -> list[str]:
         """Returns the digests of the versions that this server has, the current one first."""
@@ -101,7 +127,40 @@ class PolicyCatalogue:
         Raises:
             InputError: they are invalid; the current version stays in force.
         """
-        return self._loaded[name].reload()
+        reloaded = self._loaded[name].reload()
+        if self._state is not None:
+            put(self._state, _RELOADED, "", name, {"digest": reloaded.digest})
+        return reloaded
+
+    def _follow(self, name: str) -> bool:
+        """Loads the files again if another server has done so since; whether they were those that it has loaded."""
+        item = None if self._state is None else self._state.get(_RELOADED, "", name)
+        with self._lock:
+            loaded = self._loaded[name]
+            if item is None or item.version == self._seen.get(name) or loaded.versions is None:
+                return False
+            self._seen[name], digest = item.version, item.value["digest"]
+            if loaded.current.digest == digest:
+                return False
+
+            def require_same(version: Policies) -> None:
+                if version.digest != digest:
+                    raise InputError("the files differ from those that another server has loaded again")
+
+            try:
+                loaded.versions.reload(require_same)
+            except InputError as error:
+                _log.error("the policy %r stays as it was loaded here: %s", name, error)
+                return False
+            return True
+
+
+def put(state: StateStore, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> None:
+    """Stores a value in place of the one that is there."""
+    while not state.add(kind, tenant, name, value):
+        item = state.get(kind, tenant, name)
+        if item is not None and state.replace(kind, tenant, name, item.version, value):
+            break
 
 
 def unchanging(version: Policies, candidate: Policies | None) -> Policies:
@@ -120,8 +179,7 @@ def unchanging(version: Policies, candidate: Policies | None) -> Policies:
 # --- candidates
 
 _CHOSEN, _TEXT = "shadow", "candidate"
-_PACKAGE = Path(__file__).parents[2]
-_LINT_SECONDS = 10.0
+_LINT_SECONDS, _EXPLAIN_SECONDS = 10.0, 10.0
 _MAX_CASES = 1000
 
 
@@ -137,7 +195,7 @@ class CandidatePolicies:
     def __init__(self, state: StateStore, catalogue: PolicyCatalogue, settings: Mapping[str, PolicySettings]) -> None:
         self._state, self._catalogue, self._settings = state, catalogue, settings
         self._loaded: dict[str, Policies] = {}
-        self._replaying = threading.Lock()
+        self._replaying, self._explaining = threading.Lock(), threading.BoundedSemaphore(2)
 
     def chosen(self, tenant: str, name: str) -> str:
         """Returns the id of the candidate that judges new sessions too; empty if there is none."""
@@ -154,11 +212,7 @@ class CandidatePolicies:
         if text is not None:
             self._loaded[candidate] = self.read(name, text)
             self._state.add(_TEXT, tenant, candidate, {"text": text})
-        value = {"candidate": candidate}
-        while not self._state.add(_CHOSEN, tenant, name, value):
-            item = self._state.get(_CHOSEN, tenant, name)
-            if item is not None and self._state.replace(_CHOSEN, tenant, name, item.version, value):
-                break
+        put(self._state, _CHOSEN, tenant, name, {"candidate": candidate})
         return candidate
 
     def find(self, tenant: str, name: str, candidate: str) -> Policies | None:
@@ -183,15 +237,30 @@ class CandidatePolicies:
             InputError: it is not a policy, or refers to other files than the live policy does: an admin over HTTP
                 does not choose the code that runs here.
         """
-        files = self._settings[name].files
-        folder = files[0].resolve().parent
-        known = set(_paths(read_policy_files(files)))
-        for path in _paths(read_policy_text(text, folder)):  # before any code is loaded
-            if path not in known and not path.is_relative_to(_PACKAGE):
-                raise InputError(
-                    f"the candidate refers to {path.name!r}, which the live policy does not; use its files"
-                )
-        return load_policies(text=text, folder=folder, model=NoModel())
+        return read_candidate(self._settings[name].files, text)
+
+    def explain(self, name: str, text: str, case: str) -> dict[str, Any]:
+        """Judges a case by a candidate, or by the live policy if the text is empty; see `explained`. It has no effect.
+
+        A candidate has a process of its own, which ends after some seconds or with too little memory.
+
+        Raises:
+            InputError: as `read`; the case is invalid; or the candidate takes too long.
+            RequestConflictError: others are being judged on this server.
+        """
+        if not text.strip():
+            return explain_line(self._catalogue.current(name), case)
+        if not self._explaining.acquire(blocking=False):
+            raise RequestConflictError("other pasted policies are being judged on this server; try again")
+        try:
+            with worker_processes(partial(explainer, self._settings[name].files, text), 1) as submit:
+                explained: dict[str, Any] = submit(case).result(_EXPLAIN_SECONDS)
+                return explained
+        except (TimeoutError, LimitError):
+            limits = f"{_EXPLAIN_SECONDS:g} s or {MEMORY_BYTES // 2**30} GiB"
+            raise InputError(f"the pasted policy takes more than {limits}; simplify it") from None
+        finally:
+            self._explaining.release()
 
     def replay(
         self, name: str, text: str, log: str, digests: Collection[str], days: int | None = None
@@ -256,19 +325,10 @@ def _cases_beside(files: Iterable[Path]) -> bytes:
 
 
 def _lint(version: Policies) -> dict[str, Any]:
+    from guardagent.policy.lint import lint_report
+
     report = lint_report(version, seconds=_LINT_SECONDS)
     return {"findings": list(map(asdict, report.findings)), "undecided": report.undecided + report.notes}
-
-
-def _paths(file: PolicyFile) -> Iterator[Path]:
-    """Yields the files that a policy refers to, and loads none of them."""
-    for path in (*file.files, *file.toolbox):
-        yield path.resolve()
-    for rule in file.rules:
-        solver = rule.solver.smt_file if rule.solver else None
-        yield from (path.resolve() for path in (rule.program, solver) if path is not None)
-    if file.shadow is not None:
-        yield from _paths(file.shadow)
 
 
 # --- versions
@@ -495,6 +555,12 @@ class PolicyReports:
         read = (part for rule in version.rules if rule.id in rules for part in rule.rules) if version else ()
         return {argument.name for part in read for argument in named_arguments(part)}
 
+    def shown_arguments(self, approval: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments of an approval's call that the rules read; without any, all."""
+        args = approval["call"]["args"] if approval["args"] is None else approval["args"]
+        read = self.arguments_read(approval["policy"], approval["policy_version"], approval["rules"])
+        return {name: value for name, value in args.items() if name in read} or dict(args)
+
     def escalating_call(self, tenant: str) -> tuple[str, str, list[str]] | None:
         """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule."""
         for name in self._policies.names(tenant):
@@ -530,7 +596,7 @@ class WorkflowReports:
 
     def all(self, tenant: str) -> dict[str, Report | str]:
         """Returns the report on each workflow of a tenant, or why there is none."""
-        names = [name for name, setting in self._settings.items() if _may_see(setting, tenant)]
+        names = [name for name, setting in self._settings.items() if is_among(tenant, setting.tenants)]
         return {name: self._report_or_problem(tenant, name) for name in names}
 
     def report(self, tenant: str, name: str) -> Report:
@@ -541,7 +607,7 @@ class WorkflowReports:
             InputError: its graph cannot be read.
         """
         setting = self._settings.get(name)
-        if setting is None or not _may_see(setting, tenant):
+        if setting is None or not is_among(tenant, setting.tenants):
             raise UnknownItemError(f"there is no workflow {name[:80]!r}; the settings of the server name them")
         policies = self._policies.current(setting.policy) if setting.policy else None
         try:
@@ -551,6 +617,8 @@ class WorkflowReports:
         key = (changed.st_mtime_ns, changed.st_size, None if policies is None else policies.digest)
         made = self._made.get(name)
         if made is None or made[0] != key:
+            from guardagent.workflow.verify import verify
+
             made = self._made[name] = key, verify(setting.graph, policies, name=name)
         return made[1]
 
@@ -560,6 +628,8 @@ class WorkflowReports:
         Raises:
             UnknownItemError, InputError: as `report`; or the graph is too large for a picture.
         """
+        from guardagent.workflow.drawing import svg
+
         return svg.render(self.report(tenant, name).graph)
 
     def _report_or_problem(self, tenant: str, name: str) -> Report | str:
@@ -567,7 +637,3 @@ class WorkflowReports:
             return self.report(tenant, name)
         except InputError as error:
             return str(error)
-
-
-def _may_see(settings: WorkflowSettings, tenant: str) -> bool:
-    return settings.tenants is None or tenant in settings.tenants

@@ -18,12 +18,14 @@ from typing import Any
 from guardagent.enforcement.ledger import open_ledger
 from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.enforcement.wire.values import WireError, WireField, WireShape, strings
-from guardagent.errors import InputError
+from guardagent.errors import GuardError, InputError
 from guardagent.log import AuditLog, verify_log
 from guardagent.log.chain import Entry
+from guardagent.log.records import canonical_json
+from guardagent.log.signatures import SigningKey
 from guardagent.log.stores import open_reader
 from guardagent.policy.evaluation.counters import CountedAmount, CounterKey
-from guardagent.server.access import Caller, IssuedToken, TokenStore, roles_of
+from guardagent.server.access import Caller, IssuedToken, TokenStore, roles_of, token_record
 from guardagent.server.service import UnknownItemError
 from guardagent.server.settings import DEFAULT_FOLDER, ServerSettings
 from guardagent.server.state import open_state
@@ -95,7 +97,9 @@ class ServerStores:
         self.state = open_state(state)
         self._counters = open_counters(counters)
         self._logs_at, self._logs = logs, dict[str, AuditLog]()
-        self._lock = threading.Lock()
+        self._lock, self._signing_key = threading.Lock(), settings.signing_key
+        if self._signing_key is not None:
+            SigningKey(self._signing_key)  # a mistake shows before the first call
 
     def counters(self, tenant: str) -> TenantCounters:
         """Returns the counters of a tenant."""
@@ -109,7 +113,7 @@ class ServerStores:
         """
         with self._lock:
             if tenant not in self._logs:
-                self._logs[tenant] = AuditLog(self.log_address(tenant))
+                self._logs[tenant] = AuditLog(self.log_address(tenant), signing_key=self._signing_key)
             return self._logs[tenant]
 
     def log_address(self, tenant: str) -> str:
@@ -205,23 +209,33 @@ class LogQueries:
         wanted = {name: value for name, value in (criteria or {}).items() if value is not None}
         if "session" in wanted:
             wanted["conversation"] = f"{tenant}/{wanted.pop('session')}"
-        wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]  # as it stands in an entry
+        parts = [f'"{name}":{canonical_json(value)}' for name, value in wanted.items()]  # as they stand in an entry
+        wanted_text = json.dumps(text.lower(), ensure_ascii=False)[1:-1]
         entries: deque[dict[str, Any]] = deque(maxlen=None if after is None else limit)
-        for entry in self._newest(tenant, after or 0):
+        for entry in self.newest(tenant, after or 0):
             if before is not None and entry.seq >= before:
                 continue
-            if wanted_text not in entry.text.lower():
+            if not all(part in entry.text for part in parts):
+                continue
+            if text.isascii() and wanted_text not in entry.text.lower():
                 continue
             fields = json.loads(entry.text)
+            if not text.isascii() and wanted_text not in json.dumps(fields, ensure_ascii=False).lower():
+                continue  # an entry itself is ASCII
             if all(str(fields.get(name)) == value for name, value in wanted.items()):
                 entries.append({"seq": entry.seq, **fields})
             if after is None and len(entries) == limit:
                 break
         return [*entries][::-1]
 
+    def entry(self, tenant: str, seq: int) -> dict[str, Any] | None:
+        """Returns the entry with a number; None if the log has none."""
+        entries = self.entries(tenant, seq - 1, 1)
+        return entries[0] if entries and entries[0]["seq"] == seq else None
+
     def last(self, tenant: str) -> int:
         """Returns the number of the last entry; 0 without any."""
-        return next((entry.seq for entry in self._newest(tenant, 0)), 0)
+        return next((entry.seq for entry in self.newest(tenant, 0)), 0)
 
     def verify(self, tenant: str) -> dict[str, Any]:
         """Verifies the log of a tenant from its beginning.
@@ -232,7 +246,12 @@ class LogQueries:
         self._log(tenant)
         return verify_log(self._address(tenant)).to_dict()
 
-    def _newest(self, tenant: str, after: int) -> Iterator[Entry]:
+    def newest(self, tenant: str, after: int) -> Iterator[Entry]:
+        """Yields the last entries, the newest first, down to the one after a number; at most `MAX_SCANNED`.
+
+        Raises:
+            GuardError: the log cannot be read.
+        """
         self._log(tenant)
         for scanned, entry in enumerate(open_reader(self._address(tenant)).backwards()):
             if entry.seq <= after or scanned == MAX_SCANNED:
@@ -247,19 +266,28 @@ NEW_TOKEN = WireShape(
     principal=WireField(str),
     roles=strings(),
     tenant=WireField(str, ...),
+    groups=strings(()),
     days=WireField(int, 90, more={"minimum": 1, "maximum": MAX_DAYS}),
 )
 
 
+ROTATION = WireShape(days=WireField(int, None), overlap=WireField(int, 0, more={"minimum": 0}))
+
+
 class TokenDesk:
-    """Manages the tokens of a store, each admin those of its tenant.
+    """Manages the tokens of a store, each admin those of its tenant. The log of the tenant has each change.
 
     Args:
         tokens: the store; None if callers come from an OpenID provider alone.
+        log: returns the log of a tenant.
     """
 
-    def __init__(self, tokens: TokenStore | None) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: TokenStore | None, log: Callable[[str], AuditLog]) -> None:
+        self._tokens, self._log = tokens, log
+
+    def tenants(self) -> frozenset[str]:
+        """Returns the tenants of tokens."""
+        return frozenset(token.caller.tenant for token in self._tokens.list()) if self._tokens else frozenset()
 
     def list(self, admin: Caller) -> dict[str, Any]:
         """Returns the tokens that an admin sees, without their secrets."""
@@ -270,16 +298,37 @@ class TokenDesk:
 
         Raises:
             InputError: the request is invalid, or names a tenant that the admin does not see.
+            LogError: the log cannot be written; the token is void.
         """
         fields = NEW_TOKEN.read(body)
-        tenant, days = admin.tenant if fields["tenant"] is ... else fields["tenant"], fields["days"]
-        if not 0 < days <= MAX_DAYS:
-            raise WireError("days", f"is {days}; expected 1 to {MAX_DAYS}")
+        tenant, days = admin.tenant if fields["tenant"] is ... else fields["tenant"], _days(fields["days"])
         if not admin.can_see(tenant):
             raise WireError("tenant", "is another one than the admin's")
-        issued, text = self._store().create(
-            Caller(fields["principal"], roles_of(fields["roles"]), tenant), days * 86400.0
-        )
+        roles, groups = roles_of(fields["roles"]), frozenset(fields["groups"])
+        issued, text = self._store().create(Caller(fields["principal"], roles, tenant, groups), days * 86400.0)
+        return self._issued(issued, text, token_record("created", admin.id, issued))
+
+    def rotate(self, admin: Caller, name: str, body: Any) -> dict[str, Any]:
+        """Creates a token in the place of another one, which ends now, or after `overlap` seconds.
+
+        Raises:
+            UnknownItemError: the admin sees no such token.
+            InputError: the request is invalid, or the token is no longer valid.
+            LogError: the log cannot be written; the new token is void.
+        """
+        fields = ROTATION.read(body)
+        seconds = None if fields["days"] is None else _days(fields["days"]) * 86400.0
+        self._require(admin, name)
+        issued, text = self._store().rotate(name, seconds, float(fields["overlap"]))
+        return self._issued(issued, text, token_record("rotated", admin.id, issued, earlier=name))
+
+    def _issued(self, issued: IssuedToken, text: str, record: dict[str, Any]) -> dict[str, Any]:
+        """Returns a token that was issued, once the log has it."""
+        try:
+            self._log(issued.caller.tenant).append(record)
+        except GuardError:
+            self._store().revoke(issued.id)
+            raise
         return {**_shown(issued), "token": text}
 
     def revoke(self, admin: Caller, name: str) -> dict[str, Any]:
@@ -287,12 +336,18 @@ class TokenDesk:
 
         Raises:
             UnknownItemError: the admin sees no such token.
+            LogError: the log cannot be written; the token is revoked.
         """
-        store = self._store()
-        if not any(token.id == name and admin.can_see(token.caller.tenant) for token in store.list()):
-            raise UnknownItemError(f"there is no token {name[:40]!r}; expected the id of one, such as ga_0123456789ab")
-        store.revoke(name)
+        token = self._require(admin, name)
+        self._store().revoke(name)
+        self._log(token.caller.tenant).append(token_record("revoked", admin.id, token))
         return {"id": name, "status": "revoked"}
+
+    def _require(self, admin: Caller, name: str) -> IssuedToken:
+        for token in self._store().list():
+            if token.id == name and admin.can_see(token.caller.tenant):
+                return token
+        raise UnknownItemError(f"there is no token {name[:40]!r}; expected the id of one, such as ga_0123456789ab")
 
     def _store(self) -> TokenStore:
         if self._tokens is None:
@@ -300,11 +355,18 @@ class TokenDesk:
         return self._tokens
 
 
+def _days(days: int) -> int:
+    if not 0 < days <= MAX_DAYS:
+        raise WireError("days", f"is {days}; expected 1 to {MAX_DAYS}")
+    return days
+
+
 def _shown(issued_token: IssuedToken) -> dict[str, Any]:
     return {
         "id": issued_token.id,
         "principal": issued_token.caller.id,
         "roles": sorted(issued_token.caller.roles),
+        "groups": sorted(issued_token.caller.groups),
         "tenant": issued_token.caller.tenant,
         "created": issued_token.created,
         "expires": issued_token.expires,

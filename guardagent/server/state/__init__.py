@@ -33,6 +33,10 @@ STORES = Plugins(
     },
     adapt=lambda module: module.Store,
 )
+NewItem = tuple[str, str, Mapping[str, Any]]
+"""The kind, the name and the value of an item to be stored."""
+ItemGroup = tuple[str, Sequence[NewItem]]
+"""New items of a tenant that belong together."""
 ADVICE = "continue with the release that created it, or begin a new one"
 
 
@@ -57,11 +61,14 @@ class StateStore(Protocol):
     def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
         """Adds a value. Returns False if there is one with this name; nothing is changed."""
 
+    def add_groups(self, groups: Sequence[ItemGroup]) -> list[bool]:
+        """Adds groups of values, each as a whole. Returns for each whether its names were new; else it adds nothing."""
+
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
         """Returns the value with a name."""
 
-    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
-        """Returns the versions of the values with these names, of those that there are."""
+    def versions(self, kind: str, tenant: str, names: Collection[str] | None = None) -> Mapping[str, int]:
+        """Returns the versions of the values with these names, of those that there are; None for all names."""
 
     def replace(self, kind: str, tenant: str, name: str, version: int, value: Mapping[str, Any]) -> bool:
         """Changes a value. Returns False if it has another version, or is missing; nothing is changed."""
@@ -98,6 +105,8 @@ def open_state(address: str) -> StateStore:
 # --- a table of a database: an SQLite file of one machine, or a PostgreSQL server of several
 
 _COLUMNS = "name, value, number, version"
+_ADD = """INSERT INTO items (kind, tenant, name, value, version) VALUES (?, ?, ?, ?, 1)
+          ON CONFLICT (kind, tenant, name) DO NOTHING RETURNING number"""
 _BATCH = 500  # names in one statement
 
 
@@ -106,25 +115,38 @@ class TableState:
 
     Args:
         tables: has the table.
+        all_versions: the expression of an object of names and versions. The database makes it in a single step, in
+            which other threads run: thousands of rows would each wait for them.
     """
 
-    def __init__(self, tables: TableStore) -> None:
-        self._tables = tables
+    def __init__(self, tables: TableStore, all_versions: str) -> None:
+        self._tables, self._all_versions = tables, all_versions
 
     def close(self) -> None:
         self._tables.close()
 
     def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
-        query = """INSERT INTO items (kind, tenant, name, value, version) VALUES (?, ?, ?, ?, 1)
-                   ON CONFLICT (kind, tenant, name) DO NOTHING RETURNING number"""
-        return bool(self._tables.execute(query, (kind, tenant, name, json.dumps(value))))
+        return bool(self._tables.execute(_ADD, (kind, tenant, name, json.dumps(value))))
+
+    def add_groups(self, groups: Sequence[ItemGroup]) -> list[bool]:
+        added = []
+        with self._tables.transaction("additions") as db:  # the lock, since each of them waits for equal names
+            for tenant, items in groups:
+                db.execute("SAVEPOINT items")
+                rows = [(kind, tenant, name, json.dumps(value)) for kind, name, value in items]
+                added.append(all(db.execute(_ADD, row).fetchall() for row in rows))
+                db.execute("RELEASE SAVEPOINT items" if added[-1] else "ROLLBACK TO SAVEPOINT items")
+        return added
 
     def get(self, kind: str, tenant: str, name: str) -> StoredItem | None:
         query = f"SELECT {_COLUMNS} FROM items WHERE kind = ? AND tenant = ? AND name = ?"  # noqa: S608
         rows = self._tables.repeatable(query, (kind, tenant, name))
         return _item(rows[0]) if rows else None
 
-    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+    def versions(self, kind: str, tenant: str, names: Collection[str] | None = None) -> Mapping[str, int]:
+        if names is None:
+            query = f"SELECT {self._all_versions} FROM items WHERE kind = ? AND tenant = ?"  # noqa: S608
+            return dict(json.loads(self._tables.repeatable(query, (kind, tenant))[0][0] or "{}"))
         versions: dict[str, int] = {}
         listed = list(names)
         for some in (listed[at : at + _BATCH] for at in range(0, len(listed), _BATCH)):
@@ -206,7 +228,7 @@ class SqliteState(TableState):
     """
 
     def __init__(self, path: Path | str) -> None:
-        super().__init__(SqliteFile(Path(path), _FORMAT))
+        super().__init__(SqliteFile(Path(path), _FORMAT), "json_group_object(name, version)")
 
 
 class PostgresState(TableState):
@@ -219,4 +241,4 @@ class PostgresState(TableState):
     def __init__(self, rest: str) -> None:
         from guardagent._support.postgres import PostgresServer  # here: requires psycopg
 
-        super().__init__(PostgresServer(rest, _FORMAT))
+        super().__init__(PostgresServer(rest, _FORMAT), "json_object_agg(name, version)::text")

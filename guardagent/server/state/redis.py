@@ -9,14 +9,14 @@ tenants:KIND                  set: the tenants with items
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from guardagent._support.redis import RedisServer
+from guardagent._support.redis import Command, RedisServer
 from guardagent._support.stores import StoreFormat
 from guardagent.errors import StateError
-from guardagent.server.state import ADVICE, StoredItem
+from guardagent.server.state import ADVICE, ItemGroup, NewItem, StoredItem
 
 MAX_TRIES = 100  # while other servers add items
 _FORMAT = StoreFormat("server's state", 1, ADVICE, StateError, "guardagent_server")
@@ -34,22 +34,31 @@ class RedisState:
         self._last = self._server.key("last")
 
     def add(self, kind: str, tenant: str, name: str, value: Mapping[str, Any]) -> bool:
-        key = self._key(kind, tenant, name)
+        return self._add(tenant, [(kind, name, value)])
+
+    def add_groups(self, groups: Sequence[ItemGroup]) -> list[bool]:
+        return [self._add(tenant, items) for tenant, items in groups]
+
+    def _add(self, tenant: str, items: Sequence[NewItem]) -> bool:
+        keys = [self._key(kind, tenant, name) for kind, name, _ in items]
         for _ in range(MAX_TRIES):
-            last, exists = self._server.read(("HGET", self._last, "number"), ("EXISTS", key))
-            if exists:
+            last, *exist = self._server.read(("HGET", self._last, "number"), *(("EXISTS", key) for key in keys))
+            if any(exist):
                 return False
-            number = int(last or 0) + 1
-            writes = [
-                ("HSET", key, "value", json.dumps(value), "number", number, "version", 1),
-                ("ZADD", self._items(kind, tenant), number, name),
-                ("SADD", self._server.key("tenants", kind), tenant),
-                ("HSET", self._last, "number", number),
-            ]
-            failed = self._server.commit([(key, "number", None), (self._last, "number", last)], writes)
+            number, writes = int(last or 0), list[Command]()
+            for key, (kind, name, value) in zip(keys, items, strict=True):
+                number += 1
+                writes += [
+                    ("HSET", key, "value", json.dumps(value), "number", number, "version", 1),
+                    ("ZADD", self._items(kind, tenant), number, name),
+                    ("SADD", self._server.key("tenants", kind), tenant),
+                ]
+            writes.append(("HSET", self._last, "number", number))
+            unknown = [(key, "number", None) for key in keys]
+            failed = self._server.commit([*unknown, (self._last, "number", last)], writes)
             if not failed:
                 return True
-            if failed == 1:
+            if failed <= len(keys):
                 return False
         raise StateError("other servers kept adding to the state; nothing was added; try again")
 
@@ -57,7 +66,9 @@ class RedisState:
         (fields,) = self._server.read(("HMGET", self._key(kind, tenant, name), "value", "number", "version"))
         return _item(name, fields)
 
-    def versions(self, kind: str, tenant: str, names: Collection[str]) -> Mapping[str, int]:
+    def versions(self, kind: str, tenant: str, names: Collection[str] | None = None) -> Mapping[str, int]:
+        if names is None:
+            (names,) = self._server.read(("ZRANGE", self._items(kind, tenant), 0, -1))
         reads = [("HGET", self._key(kind, tenant, name), "version") for name in names]
         replies = self._server.read(*reads) if reads else []
         return {name: int(version) for name, version in zip(names, replies, strict=True) if version is not None}

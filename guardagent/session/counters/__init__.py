@@ -135,16 +135,18 @@ class SessionCounters:
         clock: Callable[[], float],
         session: str,
         scope: Callable[[], str] = str,
+        *,
+        has_grants: bool = False,
     ) -> SessionCounters | None:
-        """Opens the counters of a policy; None if it has none.
+        """Opens the counters of a policy; None if it has none, and no grants, whose uses are counted too.
 
         Raises:
             InputError: the policy has counters and there is no store, or it cannot be opened.
         """
-        if not policies.counters:
+        if not policies.counters and not has_grants:
             return None
         if store is None:
-            names = ", ".join(repr(counter.name) for counter in policies.counters)
+            names = ", ".join(repr(counter.name) for counter in policies.counters) or "the uses of grants"
             raise InputError(
                 f"the policy has counters across conversations ({names}), and there is no store for them; expected "
                 "counters='sqlite:PATH' for the processes of one machine, 'postgresql://...' or 'redis://...' for "

@@ -55,6 +55,7 @@ class ScriptedServer:
         tokens: the tokens that were sent.
         gone: whether open connections end without an answer, too.
         delayed: the number of answers that wait now.
+        takes_outcomes: whether outcomes may come with a check.
     """
 
     faults: list[Fault] = field(default_factory=list)
@@ -69,6 +70,7 @@ class ScriptedServer:
     url: str = ""
     gone: bool = False
     delayed: int = 0
+    takes_outcomes: bool = False
 
     def fault(self, operation: str) -> Fault | None:
         with self.lock:
@@ -94,15 +96,14 @@ class ScriptedServer:
             return self._approval(path, operation, body, token)
         match operation:
             case "attachments":
-                return 201, {"id": "at_1", "coverage": [], "reads_messages": False, "judges_answers": False}
+                about = {"reads_messages": False, "judges_answers": False, "takes_outcomes": self.takes_outcomes}
+                return 201, {"id": "at_1", "coverage": [], **about}
             case "sessions":
                 return 201, {"id": body["id"]}
-            case "check" | "resolve":
-                return 200, self._judge(body, operation)
+            case "check" | "resolve" | "calls":
+                return 200, self._recorded(body) | self._judge(body, operation)
             case "record":
-                self.in_flight.remove(body["call_id"])
-                self.recorded[body["call_id"]] = body["outcome"]
-                return 200, {"status": "ok"}
+                return self._record(body)
             case "withdraw":
                 if body["call_id"] in self.in_flight:
                     self.in_flight.remove(body["call_id"])
@@ -112,6 +113,17 @@ class ScriptedServer:
             case "finish" | "answer":
                 return 200, {"verdict": write_verdict(Verdict(Decision.ALLOW, checked_by="policy"))}
         return 200, {}
+
+    def _recorded(self, body: Any) -> dict[str, Any]:
+        outcomes = [self._record(outcome)[1] for outcome in body.get("outcomes", [])]
+        return {"outcomes": outcomes} if outcomes else {}
+
+    def _record(self, body: Any) -> tuple[int, Any]:
+        if body["call_id"] not in self.in_flight:
+            return 404, {"error": {"code": "not_found", "message": "no such call", "where": ""}}
+        self.in_flight.remove(body["call_id"])
+        self.recorded[body["call_id"]] = body["outcome"]
+        return 200, {"status": "ok"}
 
     def _judge(self, body: Any, operation: str) -> Any:
         call, decision, approval, edited = body["call"], Decision.ALLOW, None, None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +90,114 @@ def test_an_id_that_the_host_uses_again_is_new_for_the_server(server: ScriptedSe
     for _ in range(3):
         run(guard, CALL, lambda args: "x")
     assert list(server.recorded) == ["1", "1~2", "1~3"]
+
+
+# --- outcomes that wait for the next check
+
+
+@pytest.fixture
+def joint(server: ScriptedServer) -> ScriptedServer:
+    server.takes_outcomes = True
+    return server
+
+
+def operations(server: ScriptedServer) -> list[str]:
+    return [operation for operation, _ in server.requests if operation not in ("attachments", "sessions")]
+
+
+def test_an_outcome_goes_with_the_next_check_of_its_conversation(joint: ScriptedServer) -> None:
+    """So a sequential agent sends one request a call; parallel calls send their outcomes together."""
+    with guard_of(joint, outcome_delay=1.0) as guard:
+        for at in range(3):
+            run(guard, replace(CALL, id=f"{at}"), lambda args: "x")
+        calls = [replace(CALL, id=name) for name in "ab"]
+        assert [guard.before(call).label for call in calls] == [0, 0]
+        for call in calls:
+            guard.use(call)
+            guard.after(call, Outcome("x"))
+        run(guard, replace(CALL, id="c"), lambda args: "x")
+        assert operations(joint) == ["check", "calls", "calls", "calls", "check", "calls"]
+        assert list(joint.recorded) == ["0", "1", "2", "a", "b"]
+    assert operations(joint)[-1] == "record"  # closing sends what waits
+    assert joint.in_flight == []
+
+
+def test_an_outcome_is_sent_at_once_without_the_option_or_to_an_older_server(server: ScriptedServer) -> None:
+    for takes, delay in ((True, 0.0), (False, 1.0)):
+        server.takes_outcomes = takes
+        run(guard_of(server, outcome_delay=delay), replace(CALL, conversation=f"{takes}"), lambda args: "x")
+        assert server.in_flight == []
+
+
+@pytest.mark.parametrize("request_of", ["end", "answer", "refuse", "withdraw", "settle"])
+def test_every_other_request_follows_the_outcomes(joint: ScriptedServer, request_of: str) -> None:
+    """In the order of the host."""
+    guard, other = guard_of(joint, outcome_delay=1.0), replace(CALL, id="2")
+    guard.before(other)
+    run(guard, CALL, lambda args: "x")
+    requests: dict[str, Callable[[], object]] = {
+        "end": lambda: guard.end("c1"),
+        "answer": lambda: guard.answer("c1", "hi", "x"),
+        "refuse": lambda: guard.refuse(other, "unknown tool"),
+        "withdraw": lambda: guard.withdraw(other, "the user left"),
+        "settle": lambda: guard.settle("c1", "2", Outcome("x")),
+    }
+    requests[request_of]()
+    sent = {"end": "finish", "settle": "record"}.get(request_of, request_of)
+    assert operations(joint) == ["check", "check", "record", sent]
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.0])
+def test_a_rule_sees_the_outcome_that_goes_with_its_check(tmp_path: Path, delay: float) -> None:
+    """With a real server: a refund needs a login that did not fail."""
+    pytest.importorskip("uvicorn")
+    from tests.remote_guards import running_server
+
+    policy = tmp_path / "shop.yaml"
+    policy.write_text('version: 1\npolicies:\n  - {id: login, temporal: "G(tool:refund -> O tool:login)"}\n')
+    with running_server(tmp_path / "server", policy) as server, server.guard(outcome_delay=delay) as guard:
+        for conversation, failed in (("a", True), ("b", False)):
+            login = HostCall("login", {}, conversation, "1")
+            run(guard, login, lambda args: "x", partial(Outcome, failed=failed))
+            assert guard.before(HostCall("refund", {}, conversation, "2")).label == failed
+
+
+def test_an_outcome_that_no_check_takes_along_is_sent_soon(joint: ScriptedServer) -> None:
+    """Also at the end of the interpreter, which waits for it, and after a message of the user."""
+    guard = guard_of(joint, outcome_delay=0.1)
+    run(guard, CALL, lambda args: "x")
+    guard.turn("c1")
+    assert joint.in_flight == ["1"]
+    assert settled(joint)
+    program = "import sys, tests.enforcement.remote.test_remote_guard as t; t.run_in_a_process(sys.argv[1])"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program, joint.url], check=True, env=env)
+    assert joint.recorded["p"]["output"] == "x"
+
+
+def run_in_a_process(url: str) -> None:
+    guard = RemoteGuard(url, token=TOKEN, outcome_delay=0.5)
+    run(guard, replace(CALL, id="p", conversation="p"), lambda args: "x")
+
+
+def test_an_outcome_that_the_server_refuses_holds_up_no_check(joint: ScriptedServer) -> None:
+    """As when it is sent alone: it is logged, the others are recorded, and the call is judged."""
+    guard = guard_of(joint, outcome_delay=1.0)
+    for name in "12":
+        run(guard, replace(CALL, id=name), lambda args: "x")
+    joint.in_flight.remove("2")
+    joint.faults = [Fault("calls", acts=False, status=404, content=b"{}")]
+    assert guard.before(replace(CALL, id="3")).label == 0
+    assert operations(joint) == ["check", "calls", "record", "check"]
+
+
+def test_a_lost_answer_to_outcomes_with_a_check_is_requested_again(joint: ScriptedServer) -> None:
+    """With the same key, so the server acts once."""
+    guard = guard_of(joint, outcome_delay=1.0)
+    run(guard, CALL, lambda args: "x")
+    joint.faults = [Fault("calls", cut=True)]
+    assert guard.before(replace(CALL, id="2")).label == 0
+    assert (joint.attempts["calls"], operations(joint), joint.in_flight) == (2, ["check", "calls"], ["2"])
 
 
 # --- failures of the server
@@ -402,6 +513,7 @@ def test_a_wait_without_an_answer_denies(server: ScriptedServer) -> None:
         ({"approver": lambda request: True}, "need 'approver_token'"),
         ({"on_behalf_of": {"id": 1}}, "id"),
         ({"ca": "/nowhere/ca.pem"}, "certificates"),
+        ({"outcome_delay": -1}, "outcome_delay is -1"),
     ],
 )
 def test_an_invalid_option_is_an_error_at_once(

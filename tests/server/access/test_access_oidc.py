@@ -133,6 +133,18 @@ def test_a_token_names_the_caller(control: AccessControl, provider: Provider) ->
     assert provider.count == 1
 
 
+def test_groups_come_from_a_claim_of_their_own_or_from_that_of_the_roles(provider: Provider, tmp_path: Path) -> None:
+    text = SETTINGS.format(issuer=ISSUER, keys=provider.url)
+    for claim, token in {"[access, groups]": signed(), "team": signed(team="leads")}.items():
+        (tmp_path / "oidc.yaml").write_text(f"{text}groups:\n  claim: {claim}\n  values: {{leads: finance-lead}}\n")
+        control = AccessControl(oidc=OidcVerifier(read_oidc_settings(tmp_path / "oidc.yaml")))
+        caller = control.authenticate(bearer(token))
+        assert caller == Caller("ann", frozenset({CallerRole.APPROVER}), "shop", frozenset({"finance-lead"}))
+    (tmp_path / "oidc.yaml").write_text(f"{text}groups: {{claim: team}}\n")
+    with pytest.raises(InputError, match="groups: the key 'values' is missing"):
+        read_oidc_settings(tmp_path / "oidc.yaml")
+
+
 PEM = RSA_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 DER = RSA_KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 ATTACKS: dict[str, Callable[[], str]] = {
@@ -262,8 +274,8 @@ GOOD = SETTINGS.format(issuer=ISSUER, keys="https://login.example.com/keys")
         ("https://login.example.com/keys", "file:///etc/passwd", "begins with 'https://'"),
         ("https://login.example.com/keys", "'https://['", "begins with 'https://'"),
         ("issuer: https://login.example.com/", "isuer: x", "did you mean 'issuer'"),
-        ("audience: guardagent", "leeway: 5", "lacks 'audience'"),
-        ("audience: guardagent", "audience: [a, b]", "'audience' is ['a', 'b']"),
+        ("audience: guardagent", "leeway: 5", "the key 'audience' is missing"),
+        ("audience: guardagent", "audience: [a, b]", "audience: is a list"),
         ("audience: guardagent", "audience: guardagent\nleeway: .inf", "'leeway' is inf"),
         ("audience: guardagent", "audience: guardagent\nleeway: .nan", "'leeway' is nan"),
         ("guarded: agent", "guarded: root", "unknown role 'root'"),

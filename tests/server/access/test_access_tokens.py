@@ -107,6 +107,25 @@ def test_a_changed_row_admits_nobody(path: Path, column: str, value: Any) -> Non
         TokenStore(path).caller(text)
 
 
+def test_a_token_has_the_groups_of_its_approver(path: Path) -> None:
+    """A file of the last release is read, and gets tokens with groups."""
+    _, plain = TokenStore(path, create=True).create(AGENT, None)
+    groups = frozenset({"finance-lead", "Chief Officers @ shop", "100%", "größte"})
+    approver = Caller("eve", frozenset({CallerRole.APPROVER, CallerRole.AUDITOR}), "shop", groups)
+    _, text = TokenStore(path).create(approver, None)
+    assert (TokenStore(path).caller(text), TokenStore(path).caller(plain)) == (approver, AGENT)
+    assert [token.caller.groups for token in TokenStore(path).list()] == [frozenset(), groups]
+    changed(path, "UPDATE tokens SET roles = 'approver @' WHERE principal = 'eve'")
+    with pytest.raises(AccessError):
+        TokenStore(path).caller(text)
+
+
+@pytest.mark.parametrize("group", ["", " a", "a\nb", "\x1b[2J", "a" * 201])
+def test_a_group_has_a_readable_name(group: str) -> None:
+    with pytest.raises(InputError, match="a group is"):
+        Caller("eve", frozenset({CallerRole.APPROVER}), "shop", frozenset({group}))
+
+
 def test_a_replaced_file_admits_nobody(path: Path, tmp_path: Path) -> None:
     """A store that was moved away, removed or replaced is an error, not an empty store."""
     store = TokenStore(path, create=True)
@@ -138,6 +157,9 @@ def test_the_commands(cli: Cli, path: Path) -> None:
     assert created["id"] in listed.out
     assert "revoked" in listed.out
     assert created["token"][-64:] not in listed.out + listed.err
+    more = ("--principal", "eve", "--role", "approver", "--group", "lead", "--group", "ceo", "--tenant", "shop")
+    assert json.loads(cli("token", "create", *options, *more, "--json").out)["groups"] == ["ceo", "lead"]
+    assert "approver (ceo, lead)" in cli("token", "list", *options).out
 
 
 @pytest.mark.parametrize(
@@ -159,3 +181,46 @@ def test_the_command_says_what_it_expects(cli: Cli, path: Path, options: tuple[s
     assert result.status == 2
     assert message in result.err
     assert "\x1b" not in result.err
+
+
+def test_a_rotated_token_ends_and_its_successor_is_valid_as_long(path: Path) -> None:
+    now = [1000.0]
+    store = TokenStore(path, create=True, clock=lambda: now[0])
+    first, text = store.create(AGENT, 60)
+    now[0] = 1030.0
+    second, later = store.rotate(text, overlap=10)
+    assert (store.caller(text), store.caller(later), second.expires) == (AGENT, AGENT, 1090.0)
+    now[0] = 1040.0
+    with pytest.raises(UnauthenticatedError):
+        store.caller(text)
+    with pytest.raises(InputError, match="is expired"):
+        store.rotate(first.id)
+    third, _ = store.rotate(second.id, 5.0)
+    with pytest.raises(UnauthenticatedError):
+        store.caller(later)
+    assert third.expires == 1045.0
+    with pytest.raises(InputError, match="no token has the id"):
+        store.rotate("ga_000000000000")
+
+
+def test_an_overlap_prolongs_no_token(path: Path) -> None:
+    now = [1000.0]
+    store = TokenStore(path, create=True, clock=lambda: now[0])
+    issued, _ = store.create(AGENT, 60)
+    store.rotate(issued.id, overlap=3600)
+    assert next(token for token in store.list() if token.id == issued.id).expires == 1060.0
+
+
+def test_the_commands_log_each_change_with_the_person(path: Path, cli: Cli) -> None:
+    log = path.parent / "shop.db"
+    where = ("--tokens", path, "--log", log)
+    created = cli("token", "create", *where, "--principal", "bot", "--role", "agent", "--tenant", "shop", "--json")
+    name = json.loads(created.out)["id"]
+    rotated = cli("token", "rotate", name, *where, "--overlap", "1h", "--json")
+    assert cli("token", "revoke", json.loads(rotated.out)["token"], *where).status == 0
+    shown = [json.loads(line) for line in cli("log", "show", log, "--json").out.splitlines()]
+    entries = [line["entry"] for line in shown]
+    assert [entry["action"] for entry in entries] == ["created", "rotated", "revoked"]
+    assert entries[1]["earlier"] == name
+    assert all(entry["by"] and json.loads(rotated.out)["token"] not in str(entry) for entry in entries)
+    assert cli("token", "rotate", name, *where, "--overlap", "soon").status == 2

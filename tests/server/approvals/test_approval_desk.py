@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from guardagent.server.approvals import APPROVAL
 from guardagent.server.settings import ApprovalRules, PolicySettings, ServerSettings
 from tests.server.servers import POLICIES, LocalServer, ServerClient, tokens_of
 
@@ -282,3 +284,17 @@ def test_readers_share_a_look_at_what_waits_and_see_answers_at_once(tmp_path: Pa
     assert other.waiting("shop") == [], "the look of a second ago"
     desk.answer(approval, "approve")
     assert server.waiting("shop") == []
+
+
+def test_the_next_look_has_what_another_server_changed(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    other = desk.new().service
+    many = [desk.agent.check(desk.session, f"m{at}", "refund", order="o1", amount=901 + at) for at in range(60)]
+    names = [answer["approval"]["id"] for answer in many]
+    assert [json["id"] for json in other.approvals.waiting("shop")] == names
+    desk.answer(many[0]["approval"], "approve")
+    desk.answer(many[1]["approval"], "edit", args={"order": "o1", "amount": 1})
+    other.stores.state.delete(APPROVAL, "shop", names[2])
+    new = desk.requested()["id"]
+    time.sleep(1.1)  # for which a look is shared
+    assert [json["id"] for json in other.approvals.waiting("shop")] == [*names[3:], new]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -57,3 +59,10 @@ def test_answers_follow_a_simple_model(answers: list[tuple[str, Approval, float]
 
 def test_without_four_eyes_the_caller_may_approve() -> None:
     assert record(four_eyes=False).answered(Approval("approve"), "bot", 150.0).status == "approved"
+
+
+def test_an_edit_keeps_exact_numbers() -> None:
+    """As of a host's `Decimal`, or a number in JSON that no float has."""
+    edited = record().answered(Approval("edit", {"amount": Decimal("80.10")}), "eve", 150.0)
+    stored = ApprovalRecord.of(json.loads(json.dumps(edited.content)))
+    assert str(stored.answer.args["amount"]) == "80.10"

@@ -16,9 +16,9 @@ from guardagent.errors import InputError
 from guardagent.server.access import PERMITTED, Caller, CallerRole, TokenStore
 from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.console.pages import PAGES
-from guardagent.server.settings import ConsoleSettings
+from guardagent.server.settings import ConsoleSettings, read_server_settings
 from guardagent.server.state import open_state
-from tests.server.servers import ROLES, LocalServer, local_server
+from tests.server.servers import POLICIES, ROLES, LocalServer, local_server
 
 HOSTILE = "<script>alert(1)</script>\n\x1b[31mred\u202e"
 
@@ -84,7 +84,7 @@ def test_each_page_is_for_the_roles_of_its_operation(server: LocalServer, pendin
     for page in PAGES:
         if page.method == "GET":
             is_permitted = role in PERMITTED[page.operation]
-            missing = page.path.startswith("/workflows/")  # the settings of this server name none
+            missing = page.path.startswith(("/workflows/", "/grants/"))  # this server has none
             visitor.get(_address(page, pending), 403 if not is_permitted else 404 if missing else 200)
 
 
@@ -102,6 +102,20 @@ def test_another_tenant_sees_nothing(server: LocalServer, pending: str) -> None:
     visitor.get("/sessions/s1", 404)
     visitor.get("/live?tenant=shop", 404)
     assert "s1" not in visitor.get("/sessions").text
+
+
+def test_people_with_the_same_rights_share_a_part_and_each_has_a_form_of_their_own(
+    server: LocalServer, pending: str
+) -> None:
+    first, second = Visitor(server).sign_in("shop.approver"), Visitor(server).sign_in("shop.approver")
+    auditor, stranger = Visitor(server).sign_in("shop.auditor"), Visitor(server).sign_in("bank.approver")
+    texts = [visitor.get("/approvals/rows").text for visitor in (first, second, auditor)]
+    assert texts[0].replace(first.csrf(), second.csrf()) == texts[1]
+    assert (first.csrf() in texts[0], "csrf" in texts[2]) == (True, False)
+    assert pending not in stranger.get("/approvals/rows").text
+    fields = {"csrf": second.csrf(), "choice": "reject", "reason": "no", "version": "1"}
+    second.post(f"/approvals/{pending}", fields)
+    assert "Waiting: 0" in first.get("/approvals/rows").text
 
 
 def test_who_is_not_signed_in_comes_back_after_signing_in(server: LocalServer) -> None:
@@ -158,6 +172,7 @@ def test_an_approver_sees_what_happens_and_decides_once(server: LocalServer, pen
     fields = {"csrf": visitor.csrf(), "choice": "approve", "version": "1"}
     visitor.post(f"/approvals/{pending}", {**fields, "choice": "reject"}, 422)
     visitor.post(f"/approvals/{pending}", {**fields, "choice": "edit", "args": '{"amount": 1, "amount": 2}'}, 422)
+    visitor.post(f"/approvals/{pending}", {**fields, "choice": "edit", "args": '{"order": "\\ud800"}'}, 422)
     visitor.post(f"/approvals/{pending}", {**fields, "version": "x"}, 422)
     visitor.post(f"/approvals/{pending}", fields)
     late = visitor.post(f"/approvals/{pending}", {**fields, "choice": "reject", "reason": "no"}, 409).text
@@ -179,6 +194,45 @@ def _wants(server: LocalServer, count: int, who: str = "shop.agent") -> list[str
 
 def _cards(page: str) -> list[str]:
     return re.findall(r'<li class="card" data-key="(\w+)">', page)
+
+
+def test_the_interface_lists_what_waits_and_previews_it(server: LocalServer) -> None:
+    approvals = _wants(server, 5)
+    approver = server.client("shop.approver")
+    approver.post(f"/v1/approvals/{approvals[2]}/answer", {"choice": "approve", "version": 1})
+    waiting, path = [], "/v1/approvals?status=pending&limit=3"
+    while path:
+        page = approver.get(path)
+        waiting += page["approvals"]
+        path = page["cursor"] and f"/v1/approvals?status=pending&limit=3&cursor={page['cursor']}"
+    assert [approval["id"] for approval in waiting] == [*approvals[:2], *approvals[3:]]
+    assert {tuple(approval["read"]) for approval in waiting} == {("amount",)}
+    preview = approver.get(f"/v1/approvals/{approvals[0]}/preview")
+    assert (preview["decision"], list(preview["obligations"])) == ("allow", ["receipt"])
+    assert approver.request("GET", "/v1/approvals?status=rejected").status_code == 422
+    for path in ("/v1/approvals?status=pending", f"/v1/approvals/{approvals[0]}/preview"):
+        assert server.client().request("GET", path).status_code == 403
+    assert server.client("bank.approver").get("/v1/approvals?status=pending")["approvals"] == []
+
+
+def test_the_count_of_what_waits(server: LocalServer, pending: str) -> None:
+    """It is in the title of the list, and on a page for the script of every page."""
+    visitor = Visitor(server).sign_in("shop.auditor")
+    assert "<title>(1) Approvals" in visitor.get("/approvals").text
+    count = visitor.get("/approvals/count").text
+    assert f'data-count="1">\n<li data-key="{pending}">' in count
+    assert "at most 100" in count
+    assert "alert(1)" not in count, "no argument"
+    assert 'data-count="/console/approvals/count"' in visitor.get("/log").text
+
+
+def test_who_has_no_page_reads_what_the_token_is_for(server: LocalServer) -> None:
+    page = Visitor(server).sign_in("shop.agent").get("/live", 403).text
+    for text in ("This token is for an agent's program", "export GUARDAGENT_TOKEN", "--role approver --tenant shop"):
+        assert text in page
+    assert 'href="/console/sign-in"' in page
+    assert "data-count" not in page
+    assert "no provider" in Visitor(server).get("/sign-in/provider", 404).text
 
 
 def test_the_first_to_expire_is_first_whatever_the_number(server: LocalServer) -> None:
@@ -355,6 +409,84 @@ def test_an_invalid_candidate_is_shown_with_its_problem(server: LocalServer) -> 
     page = visitor.post("/policies/default", fields, 422).text
     assert 'role="alert"' in page
     assert "[&lt;b&gt;]" in page
+
+
+@pytest.mark.parametrize("path", ["/live", "/sessions", "/log", "/reports"])
+def test_an_empty_page_names_the_next_step(server: LocalServer, path: str) -> None:
+    visitor = Visitor(server).sign_in("bank.admin")
+    page = visitor.get(path).text
+    assert 'RemoteGuard("https://testserver", token="ga_...", policy="default")' in page
+    assert 'curl -s "https://testserver/v1/$1"' in page
+
+
+@pytest.mark.parametrize("query", ["/live?session=x", "/sessions?id=x", "/log?text=x", "/sessions?before=1"])
+def test_a_page_on_which_nothing_fits_leads_back(server: LocalServer, query: str) -> None:
+    page = Visitor(server).sign_in("bank.admin").get(query).text
+    assert "Show all" in page
+    assert "RemoteGuard" not in page
+
+
+def test_a_tenant_without_policies_reads_how_to_name_them(tmp_path: Path) -> None:
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    text = "policies: {default: {files: policies.yaml, tenants: [shop]}}\n"
+    (tmp_path / "server.yaml").write_text(f"{text}state: sqlite:{tmp_path / 'state'}\n")
+    with local_server(tmp_path, "shop", "bank", settings=read_server_settings(tmp_path / "server.yaml")) as server:
+        visitor = Visitor(server).sign_in("bank.admin")
+        for path in ("/live", "/sessions", "/log", "/reports", "/policies"):
+            page = visitor.get(path).text
+            assert "tenants: [bank]" in page, path
+            assert "RemoteGuard" not in page, path
+        assert "Nothing was changed" in visitor.get("/reports/export", 404).text
+
+
+def test_reports_show_rules_by_day_and_export_the_same_numbers(server: LocalServer, pending: str) -> None:
+    agent, visitor = server.client(), Visitor(server).sign_in("shop.auditor")
+    agent.session("s2")
+    for at in range(3):
+        agent.check("s2", f"c{at}", "refund", order="a", amount=1)
+    page = visitor.get("/reports?days=7").text
+    text = _unfolded(page)
+    assert "login_first log in first 3 denied" in text
+    assert "small_refunds at most 100 1 escalated" in text
+    assert "2 of 4 rules neither denied, escalated nor warned once : refunded already" in text
+    assert re.search(r'aria-label="By day: \d{4}-\d\d-\d\d 3 denied, \d{4}-\d\d-\d\d 1 escalated"', page)
+    rows = visitor.get("/reports/export?days=7&form=json").json()
+    assert [(row["rule"], row["denied"], row["escalated"]) for row in rows] == [
+        ("login_first", 3, 0),
+        ("small_refunds", 0, 1),
+    ]
+    exported = visitor.get("/reports/export?days=7")
+    assert exported.headers["content-disposition"] == 'attachment; filename="rules.csv"'
+    assert exported.text.splitlines()[1] == f"{rows[0]['day']},default,login_first,3,0,0,0,0,0"
+    visitor.get("/reports?policy=none", 404)
+    assert "<option selected>30" in visitor.get("/reports?days=999999").text
+
+
+def test_sessions_are_filtered_on_every_page(server: LocalServer) -> None:
+    for at in range(60):
+        server.client("shop.other" if at % 3 else "shop.agent").session(f"s{at:02}")
+    server.client().post("/v1/sessions/s00/finish", {})
+    visitor = Visitor(server).sign_in("shop.auditor")
+
+    def listed(query: str) -> list[str]:
+        page = visitor.get(f"/sessions?{query}").text
+        more = re.search(r'href="/console/sessions\?([^"]*)">Earlier ones', page)
+        names = re.findall(r'href="/console/sessions/(\w+)"', page)
+        return names + (listed(more[1].replace("&amp;", "&")) if more else [])
+
+    assert listed("agent=OTHER") == [f"s{at:02}" for at in reversed(range(60)) if at % 3]
+    assert listed("id=s1") == [f"s1{at}" for at in reversed(range(10))]
+    assert len(listed("policy=default")) == 60
+    assert listed("status=ended") == listed("user=agent-1&id=00") == ["s00"]
+    assert listed("status=ended&id=s01") == []
+
+
+def test_the_log_is_searched_for_any_letters(server: LocalServer) -> None:
+    server.client().session("s1")
+    server.client().check("s1", "c1", "login", user="Jürgen Ąć")
+    visitor = Visitor(server).sign_in("shop.auditor")
+    for text, hits in (("jÜRGEN", 1), ("ąĆ", 1), ("LOGIN", 1), ("jurgen", 0)):
+        assert visitor.get(f"/log?text={text}").text.count("The whole entry") == hits, text
 
 
 def test_an_unknown_page_and_a_wrong_method(server: LocalServer) -> None:

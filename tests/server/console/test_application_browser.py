@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import pytest
 from guardagent.server.access import Caller, CallerRole, TokenStore
 from guardagent.server.approvals import ApprovalRecord
 from guardagent.server.state import open_state
-from tests.server.servers import POLICIES, ServerClient, ServerProcess, tokens_of
+from tests.server.console.providers import running_provider
+from tests.server.console.test_sign_in import provider_folder
+from tests.server.servers import POLICIES, ServerClient, ServerProcess, server_processes, tokens_of
 
 pytestmark = pytest.mark.slow
 playwright = pytest.importorskip("playwright.sync_api", reason="the extra 'dev-all' is not installed")
@@ -46,7 +49,7 @@ policies:
   default: {files: policies.yaml, approvals: {seconds: 600}, tenants: [shop]}
   brief: {files: policies.yaml, approvals: {seconds: 10}, tenants: [shop]}
   two: {files: policies.yaml, approvals: {quorum: 2}, tenants: [shop]}
-  limits: {files: limits.yaml, tenants: [bank]}
+  limits: {files: limits.yaml, tenants: [bank, port]}
   packs: {files: packs.yaml, tenants: [shop]}
 workflows:
   refunds: {graph: flow.json, policy: default}
@@ -71,12 +74,15 @@ PACKED_CALLS = {
 PAGES = {
     "live": "Verdicts as they come",
     "approvals": "Waiting",
+    "grants": "Grants",
+    "stops": "Stops",
     "sessions": "Sessions",
     "sessions/s1": "Time line",
     "policies": "Policies",
     "policies/default": "small_refunds",
     "policies/default/lint": "Lint of",
     "policies/default/versions": "in force",
+    "playground?tool=refund&args=amount=1": "log in first",
     "workflows": "Workflows",
     "workflows/refunds": "Rules before the agent runs",
     "log": "Log",
@@ -127,7 +133,7 @@ def _server(folder: Path, idle: int) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def site(folder: Path) -> Iterator[Site]:
-    tokens = tokens_of(folder, "shop", "bank", "mall")
+    tokens = tokens_of(folder, "shop", "bank", "mall", "port")
     store = TokenStore(folder / "tokens.db")
     everything = frozenset(CallerRole) - {CallerRole.AGENT}
     tokens["dana"] = store.create(Caller("dana", everything, "shop"), 3600.0)[1]
@@ -315,6 +321,59 @@ def test_a_request_expires_while_it_is_open(site: Site, visit: Any) -> None:
     assert site.resolve("expire", approval)["verdict"]["decision"] == "deny"
 
 
+# Chromium without a screen shows no notification, so the pages get a class that writes down what would be shown; and a
+# tab without a window is never hidden.
+RECORDER = """
+window.shown = [];
+window.Notification = class extends EventTarget {
+  static permission = localStorage.getItem("permission") ?? "default";
+  static async requestPermission() {
+    localStorage.setItem("permission", "granted");
+    Notification.permission = "granted";
+  }
+  constructor(title, options) { super(); window.shown.push({ title, ...options }); window.last = this; }
+  close() {}
+};
+Object.defineProperty(document, "hidden", { get: () => localStorage.getItem("hidden") === "yes" });
+"""
+
+
+def _counts(page: Any, count: int) -> None:
+    playwright.expect(page).to_have_title(re.compile(rf"\({count}\) "), timeout=20_000)
+
+
+def test_the_title_counts_and_a_hidden_page_notifies_once(site: Site, visit: Any) -> None:
+    page = visit("bank.approver")
+    agent = ServerClient(site.agent.client, site.tokens["bank.agent"])
+    page.context.add_init_script(RECORDER)
+    page.goto(f"{site.url}/console/approvals")
+    before = int(re.sub(r"\D", "", page.title()) or 0)
+    other = page.context.new_page()
+    other.goto(f"{site.url}/console/policies")
+    tools = [{"name": "pay"}]
+    attachment = agent.post("/v1/attachments", {"policy": "limits", "tools": tools}, 201)["id"]
+    agent.post("/v1/sessions", {"attachment": attachment, "id": "notified"}, 201)
+    agent.check("notified", "c1", "pay", order="o1", amount=500)
+    for tab in (page, other):
+        _counts(tab, before + 1)
+        assert tab.evaluate("shown") == [], "nothing without permission, nor on a page that is seen"
+    page.get_by_role("button", name="Notify me").click()
+    page.get_by_role("button", name="Stop notifying me").wait_for()
+    other.reload()
+    _counts(other, before + 1)
+    page.evaluate("localStorage.setItem('hidden', 'yes')")
+    approval = agent.check("notified", "c2", "pay", order="<b>o2</b>", amount=700)["approval"]["id"]
+    for tab in (page, other):
+        _counts(tab, before + 2)
+    shown = page.evaluate("shown") + other.evaluate("shown")
+    assert {"title": "Approve pay?", "body": "more than 100", "tag": approval} in shown
+    assert {notification["tag"] for notification in shown} == {approval}, "a tag is one notification"
+    clicked = page if page.evaluate("shown.length") else other
+    clicked.evaluate("last.dispatchEvent(new Event('click'))")
+    clicked.wait_for_url(f"**/console/approvals/{approval}")
+    clicked.evaluate("localStorage.clear()")
+
+
 def test_two_approvers_at_once(site: Site, visit: Any) -> None:
     approval = site.wants("both")
     first, second = visit("dana"), visit("shop.approver")
@@ -327,6 +386,52 @@ def test_two_approvers_at_once(site: Site, visit: Any) -> None:
     assert "Your answer was not taken. This approval is approved; decided by dana" in (
         second.get_by_role("alert").inner_text()
     )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_calls_of_a_turn_are_approved_together_with_the_keyboard(
+    site: Site, visit: Any, width: int, scheme: str
+) -> None:
+    turn = f"turn-{width}-{scheme}"
+    approvals = [site.wants(turn)]
+    approvals += [
+        site.agent.check(turn, f"c{at}", "refund", order=f"w{at}", amount=500)["approval"]["id"] for at in (3, 4)
+    ]
+    page = visit(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{site.url}/console/approvals")
+    card = page.locator("li.card").filter(has_text=f"3 calls of session {turn}")
+    assert card.locator("[data-key]").count() == 3
+    assert not axe.Axe().run(page).response["violations"]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    card.locator("h4 a").last.focus()
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "Approve all 3"
+    page.keyboard.press("Enter")
+    card.get_by_text("Enter approves nothing").wait_for()
+    page.keyboard.press("y")
+    page.get_by_text("3 approved.").wait_for()
+    assert not axe.Axe().run(page).response["violations"]
+    assert {site.agent.get(f"/v1/approvals/{name}")["status"] for name in approvals} == {"approved"}
+
+
+def test_a_call_of_a_turn_is_answered_alone_and_the_rest_rejected_without_javascript(site: Site, visit: Any) -> None:
+    approvals = [site.wants("alone")]
+    approvals += [
+        site.agent.check("alone", f"c{at}", "refund", order=f"w{at}", amount=500)["approval"]["id"] for at in (3, 4)
+    ]
+    page = visit(java_script_enabled=False)
+    page.goto(f"{site.url}/console/approvals/{approvals[0]}")
+    page.locator(f"a[href$='{approvals[2]}']").click()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.get_by_text("You approved").wait_for()
+    card = page.locator("li.card").filter(has_text="2 calls of session alone")
+    card.locator(".all").get_by_label("Why not?").fill("ask first")
+    card.get_by_role("button", name="Reject all 2").click()
+    page.get_by_text("2 rejected.").wait_for()
+    statuses = [site.agent.get(f"/v1/approvals/{name}")["status"] for name in approvals]
+    assert statuses == ["rejected", "rejected", "approved"]
 
 
 def test_a_quorum_of_two(site: Site, visit: Any) -> None:
@@ -368,11 +473,33 @@ def test_a_session_without_use_ends_on_a_page_that_refreshes_itself(site: Site, 
         assert page.url.endswith("/console/sign-in?next=%2Fconsole%2Flog")
 
 
+def test_signing_in_at_a_provider(site: Site, visit: Any, browser: Any, tmp_path: Path) -> None:
+    """The session's cookie is strict, so the way back from another site needs a page in between."""
+    with running_provider() as provider:
+        folder = provider_folder(tmp_path, provider)
+        tokens_of(folder)
+        options = ("--oidc", str(folder / "oidc.yaml"))
+        with server_processes(folder, f"sqlite:{folder / 'state'}", 1, *options) as (server,):
+            for groups, heading in ((["leads"], "Approvals"), (["bots"], "This token is for an agent's program")):
+                provider.groups = groups
+                context = browser.new_context()
+                page = context.new_page()
+                page.goto(f"http://localhost:{server.url.rpartition(':')[2]}/console/approvals")
+                assert not axe.Axe().run(page).response["violations"]
+                page.get_by_role("link", name="Sign in with 127.0.0.1").click()
+                page.get_by_role("heading", name=heading, level=1).wait_for()
+                assert page.url.endswith("/console/approvals")
+                assert not axe.Axe().run(page).response["violations"]
+                page.set_viewport_size({"width": 390, "height": 844})
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+                context.close()
+
+
 def test_the_steps_of_an_empty_list_bring_calls_to_it(site: Site, visit: Any) -> None:
-    page = visit("bank.approver")
+    page = visit("port.approver")
     page.goto(f"{site.url}/console/approvals")
     program, script = (page.get_by_label(name).inner_text() for name in ("Python", "curl"))
-    agent = site.tokens["bank.agent"]
+    agent = site.tokens["port.agent"]
     for command, text in ((sys.executable, program), ("sh", script)):
         subprocess.run([command, "-c", text.replace("ga_...", agent)], check=False, timeout=60)
     page.reload()
@@ -388,7 +515,8 @@ def test_five_thousand_wait_and_the_first_to_expire_is_first(site: Site, visit: 
     content = {name: record[name] for name in ApprovalRecord.__slots__ if name in record}
     for at in range(5000):
         call = {**record["call"], "args": {"order": f"w{at}", "amount": 900}}
-        state.add("approval", "mall", f"a_{at}", {**content, "call": call, "deadline": content["deadline"] + at})
+        more = {"session": f"s{at}", "call": call, "deadline": content["deadline"] + at}
+        state.add("approval", "mall", f"a_{at}", {**content, **more})
     page = visit("mall.approver", color_scheme="dark")
     page.set_viewport_size({"width": width, "height": 844})
     page.goto(f"{site.url}/console/approvals")

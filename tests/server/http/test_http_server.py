@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import socket
@@ -10,7 +11,7 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,7 +25,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from tests.server.servers import POLICIES, ServerClient, ServerProcess, server_processes, shared_state, tokens_of
+from tests.server.servers import (
+    NO_LOGIN,
+    POLICIES,
+    ServerClient,
+    ServerProcess,
+    server_processes,
+    shared_state,
+    tokens_of,
+)
 from tests.stores import SHARED
 
 pytestmark = pytest.mark.slow
@@ -260,6 +269,80 @@ def test_the_first_start_makes_tokens_and_shows_them_once(folder: Path) -> None:
         refused = subprocess.run([*command[:-2], *options], cwd=folder, capture_output=True, text=True, check=False)
         assert "expected '--tokens FILE'" in refused.stderr
         assert refused.returncode != 0
+
+
+# --- workers
+
+
+def workers_of(server: ServerProcess) -> list[int]:
+    """Returns the processes of the workers of a server."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def is_gone(process: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+@contextlib.contextmanager
+def only(worker: int, workers: list[int]) -> Iterator[None]:
+    """Stops the other workers meanwhile, so that new connections are those of one."""
+    others = [other for other in workers if other != worker]
+    for other in others:
+        os.kill(other, signal.SIGSTOP)
+    yield
+    for other in others:
+        os.kill(other, signal.SIGCONT)
+
+
+def test_any_worker_serves_any_session_and_none_survives_its_parent(state: str, folder: Path) -> None:
+    """A reload reaches all of them, and one that is killed is replaced."""
+    tokens = tokens_of(folder)
+    with server_processes(folder, state, 1, "--workers", "2") as (server,):
+        until(lambda: len(workers_of(server)) == 2)
+        workers = workers_of(server)
+        for at, worker in enumerate(workers):
+            with only(worker, workers):
+                client, admin = server.client(tokens["shop.agent"]), server.client(tokens["shop.admin"])
+                if not at:
+                    client.session()
+                    client.check("s1", "c1", "login")
+                    (folder / "policies.yaml").write_text(NO_LOGIN)
+                    assert admin.post("/v1/policies/default/reload", {})["changed"]
+                else:
+                    client.record("s1", "c1")
+                    assert client.check("s1", "c2", "refund", order="W1", amount=1)["in_flight"]
+                    client.session("new")
+                    assert not client.check("new", "c1", "login")["in_flight"]
+        os.kill(workers[0], signal.SIGKILL)
+        until(lambda: len(workers_of(server)) == 2 and workers[0] not in workers_of(server))
+        with only(max(workers_of(server)), workers_of(server)):
+            server.wait()
+        workers = workers_of(server)
+        server.signal(signal.SIGKILL)
+        until(lambda: all(is_gone(worker) for worker in workers))
+
+
+def test_workers_end_with_a_signal_to_their_parent(folder: Path) -> None:
+    """Also those that have not started yet. Wrong settings are one error, before any worker starts."""
+    tokens_of(folder)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with server_processes(folder, f"sqlite:{folder / 'state'}", 1, "--workers", "3") as (server,):
+            workers = workers_of(server)
+            server.signal(number)
+            assert server.process.wait(15) in (130, 143)
+            until(lambda workers=workers: all(is_gone(worker) for worker in workers))  # type: ignore[misc]
+    (folder / "policies.yaml").write_text("version: 2\n")
+    assert ServerProcess(folder, f"sqlite:{folder / 'state'}", "--workers", "2").process.wait(30) == 2
 
 
 def test_tls_is_ended_by_the_server(folder: Path) -> None:

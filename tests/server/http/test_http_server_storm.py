@@ -26,7 +26,7 @@ from tests.server.servers import ServerClient, ServerProcess, shared_state, toke
 from tests.stores import SHARED
 
 pytestmark = pytest.mark.slow
-CONVERSATIONS, WORKERS, REFUNDS, KILLS = 80, 6, 3, 5
+CONVERSATIONS, WORKERS, REFUNDS, KILLS = 240, 6, 3, 5
 CUSTOMERS, LIMIT, AMOUNT = 5, 500, 40
 RULES = """\
 version: 1
@@ -161,7 +161,7 @@ def kill_at_random(
         servers[at].kill()
         servers[at] = ServerProcess(folder, state, *options)
         servers[at].wait()
-        time.sleep(1.0)
+        time.sleep(0.2)
     return KILLS
 
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guardagent.errors import InputError
 from guardagent.server.service.guard_service import Retention
 from guardagent.server.settings import RetentionSettings, read_server_settings
-from tests.server.servers import POLICIES, LocalServer, ServerClient, local_server, local_settings, shared_state
+from tests.server.servers import (
+    NO_LOGIN,
+    POLICIES,
+    LocalServer,
+    ServerClient,
+    local_server,
+    local_settings,
+    shared_state,
+    tokens_of,
+)
 from tests.stores import SHARED
 
 
@@ -41,6 +51,47 @@ def test_a_session_moves_between_servers(pair: tuple[ServerClient, ServerClient]
     for server_client in pair:
         assert server_client.check("s1", "c5", "login")["verdict"]["decision"] == "deny"
         server_client.record("s1", "c3", status=409)
+
+
+def _ended(name: str, output: str = "done") -> dict[str, Any]:
+    return {"call_id": name, "outcome": {"output": output, "failed": False, "ended": True}}
+
+
+def test_outcomes_and_the_next_check_are_one_request(pair: tuple[ServerClient, ServerClient]) -> None:
+    """The check sees the outcomes, and any server gives a repetition the same answer."""
+    first, second = pair
+    first.session()
+    for name in ("c1", "c2"):
+        assert first.check("s1", name, "login")["in_flight"]
+    refund = {"id": "c3", "tool": "refund", "args": {"order": "W1", "amount": 5}}
+    assert not first.post("/v1/sessions/s1/calls", {"call": refund, "reserve": False})["in_flight"]
+    body = {"outcomes": [_ended("c1"), _ended("c2", "Error")], "call": refund}
+    answers = [client.post("/v1/sessions/s1/calls", body, idempotency_key="k") for client in (first, second, first)]
+    assert answers[0]["outcomes"] == [{"status": "ok"}, {"status": "failed"}]
+    assert {(answer["verdict"]["decision"], answer["in_flight"]) for answer in answers} == {("allow", True)}
+    assert second.post("/v1/sessions/s1/calls", {"outcomes": [_ended("c3")]}) == {"outcomes": [{"status": "ok"}]}
+    again = first.post("/v1/sessions/s1/calls", {"call": {**refund, "id": "c4"}})
+    assert "refunded already" in again["verdict"]["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        ([_ended("c1"), _ended("c9")], 404),
+        ([_ended("c1"), _ended("c1", "another")], 409),
+        ([{"call_id": "c1"}], 422),
+        ([_ended("c1")] * 101, 422),
+        ("c1", 422),
+    ],
+)
+def test_a_check_after_a_refused_outcome_is_not_judged(server: LocalServer, outcomes: Any, status: int) -> None:
+    """Otherwise the call would be judged on a history that lacks an outcome which its host believes recorded."""
+    client = server.client()
+    client.session()
+    client.check("s1", "c1", "login")
+    body = {"outcomes": outcomes, "call": {"id": "c2", "tool": "refund", "args": {"order": "W1", "amount": 5}}}
+    client.post("/v1/sessions/s1/calls", body, status)
+    client.record("s1", "c2", status=404)
 
 
 def test_two_tenants_share_nothing(tmp_path: Path) -> None:
@@ -130,9 +181,7 @@ def test_a_reloaded_policy_is_for_new_sessions(tmp_path: Path) -> None:
     with local_server(tmp_path) as server:
         client, admin = server.client(), server.client("shop.admin")
         client.session("old")
-        (tmp_path / "policies.yaml").write_text(
-            "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
-        )
+        (tmp_path / "policies.yaml").write_text(NO_LOGIN)
         before = admin.get("/v1/policies/default")["version"]
         changed = admin.post("/v1/policies/default/reload", {})
         assert changed["changed"] is True
@@ -144,6 +193,27 @@ def test_a_reloaded_policy_is_for_new_sessions(tmp_path: Path) -> None:
         assert admin.get("/v1/policies/default")["version"] == changed["version"]
         kinds = [entry["kind"] for entry in server.client("shop.auditor").get("/v1/log")["entries"]]
         assert kinds.count("policy") == 1
+
+
+def test_a_reload_reaches_every_server_that_has_the_same_files(
+    pair: tuple[ServerClient, ServerClient], tmp_path: Path
+) -> None:
+    """For new sessions at each of them, and for the sessions of another one; others keep what they have."""
+    first, second = pair
+    admin = ServerClient(first.client, tokens_of(tmp_path)["shop.admin"])
+    (tmp_path / "policies.yaml").write_text(NO_LOGIN)
+    first.session("early")  # edited files alone change nothing
+    digest = admin.post("/v1/policies/default/reload", {})["version"]
+    first.session("new")
+    labels = [second.check(name, "c1", "login")["verdict"]["label"] for name in ("early", "new")]
+    second.session("newer")
+    assert [*labels, second.check("newer", "c1", "login")["verdict"]["label"]] == [0, 1, 1]
+    (tmp_path / "policies.yaml").write_text(NO_LOGIN.replace("none", "never"))
+    admin.post("/v1/policies/default/reload", {})
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    second.session("last")
+    reader = ServerClient(second.client, admin.headers["authorization"].removeprefix("Bearer "))
+    assert reader.get("/v1/policies/default")["version"] == digest
 
 
 def test_the_log_is_read_in_order_and_verified(server: LocalServer) -> None:
@@ -168,8 +238,8 @@ def test_a_server_without_its_state_denies(server: LocalServer, tmp_path: Path) 
     client.session()
     client.run("s1", "c1", "login")
     (tmp_path / "state" / "ledger.db").rename(tmp_path / "state" / "gone.db")
-    answer = client.check("s1", "c2", "login")
-    assert (answer["in_flight"], answer["verdict"]["label"]) == (False, 1)
+    refused = client.post("/v1/sessions/s1/check", {"call": {"id": "c2", "tool": "login", "args": {}}}, 503)
+    assert refused["verdict"]["decision"] == "deny"
     (tmp_path / "state" / "server.db").rename(tmp_path / "state" / "gone2.db")
     refused = client.post("/v1/sessions/s2/check", {"call": {"id": "c", "tool": "login", "args": {}}}, 503)
     assert refused["verdict"]["decision"] == "deny"

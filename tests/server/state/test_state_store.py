@@ -37,6 +37,19 @@ def test_servers_see_the_same_values(pair: tuple[StateStore, StateStore]) -> Non
     assert first.get("session", "shop", "a") is None
 
 
+def test_versions_are_those_of_the_names_or_of_all(pair: tuple[StateStore, StateStore]) -> None:
+    first, second = pair
+    for name in ("a", "b", "c"):
+        first.add("approval", "shop", name, {})
+        first.add("approval", "bank", f"{name}2", {})
+    second.replace("approval", "shop", "b", 1, {"x": 1})
+    second.delete("approval", "shop", "c")
+    assert second.versions("approval", "shop", ("a", "c", "d")) == {"a": 1}
+    assert second.versions("approval", "shop", ()) == {}
+    assert second.versions("approval", "shop") == {"a": 1, "b": 2}
+    assert second.versions("approval", "inn") == {}
+
+
 def test_pages_have_the_newest_first(pair: tuple[StateStore, StateStore]) -> None:
     for at in range(5):
         pair[at % 2].add("session", "shop", f"s{at}", {})

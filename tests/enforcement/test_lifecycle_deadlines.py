@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from guardagent.enforcement.deadline_pool import DeadlinePool, await_future
+from guardagent.enforcement.lifecycle import DeadlinePool, await_future
 from tests.processes import is_true_in_child
 
 

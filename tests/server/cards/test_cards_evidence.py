@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.server.console import differences, evidence_of
+from guardagent.server.cards import differences, evidence_of
 
 ORDER = {"id": "c1", "tool": "look", "args": {"order": "W1"}, "output": {"order": "W1", "total": 120}}
 OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order": "W2", "total": 90}'}
@@ -36,3 +36,9 @@ def test_evidence_is_complete_and_the_newest_first() -> None:
     evidence = evidence_of({"limit": 1}, [ORDER, {**OTHER, "output": output}, {**ORDER, "output": None}])
     assert [item.title for item in evidence] == ["Facts from the host", 'c2: look(order="W2")', 'c1: look(order="W1")']
     assert evidence[1].fields == {"lines": [], "note": None, "at[0].x": 1}
+
+
+@pytest.mark.parametrize("output", ["[" * 100_000, "[" * 990 + "]" * 990, '{"a": NaN}', "9" * 5000])
+def test_an_output_that_is_no_plain_json_is_a_text(output: str) -> None:
+    [item] = evidence_of(None, [{**ORDER, "output": output}])
+    assert item.value == output
