@@ -167,15 +167,26 @@ MARK = "guardagent/hooks/client.py"
 """A part of each installed command, by which it is found again."""
 
 
-def add_hooks(settings: dict[str, Any], commands: Mapping[str, str], **options: Any) -> None:
-    """Adds a group for all tools to each event.
+def event_hooks(settings: dict[str, Any], commands: Mapping[str, str]) -> Iterator[tuple[list[Any], str]]:
+    """Yields the hooks of each event in settings, to add to, and the command for the event.
 
     Raises:
         InputError: the settings have another shape.
     """
-    events = _object(settings.setdefault("hooks", {}), "hooks")
+    events = settings.setdefault("hooks", {})
+    if not isinstance(events, dict):
+        raise InputError(f"'hooks' of the settings is a {type(events).__name__}; expected an object")
     for event, command in commands.items():
-        groups = _list(events.setdefault(event, []), event)
+        hooks = events.setdefault(event, [])
+        if not isinstance(hooks, list):
+            kind = type(hooks).__name__
+            raise InputError(f"the hooks of {event!r} in the settings are a {kind}; expected a list")
+        yield hooks, command
+
+
+def add_hooks(settings: dict[str, Any], commands: Mapping[str, str], **options: Any) -> None:
+    """Adds a group for all tools to each event. Errors as for `event_hooks`."""
+    for groups, command in event_hooks(settings, commands):
         groups.append({"matcher": "*", "hooks": [{"type": "command", "command": command, **options}]})
 
 
@@ -184,18 +195,17 @@ def remove_hooks(settings: dict[str, Any]) -> int:
     events, count = settings.get("hooks"), 0
     if not isinstance(events, dict):
         return 0
-    for event, groups in list(events.items()):
-        for group in list(groups) if isinstance(groups, list) else []:
-            hooks = group.get("hooks") if isinstance(group, dict) else None
-            if not isinstance(hooks, list):
-                continue
+    for event, entries in list(events.items()):
+        for entry in list(entries) if isinstance(entries, list) else []:
+            group = entry.get("hooks") if isinstance(entry, dict) else None
+            hooks = group if isinstance(group, list) else [entry]  # some hosts have no groups
             others = [hook for hook in hooks if not is_ours(hook)]
             count += len(hooks) - len(others)
-            if others:
-                group["hooks"] = others
-            elif hooks:
-                groups.remove(group)
-        if groups == []:
+            if hooks and not others:
+                entries.remove(entry)
+            elif len(others) < len(hooks):
+                entry["hooks"] = others
+        if entries == []:
             del events[event]
     if not events:
         del settings["hooks"]
@@ -205,15 +215,3 @@ def remove_hooks(settings: dict[str, Any]) -> int:
 def is_ours(hook: Any) -> bool:
     """Whether a hook is one of this package."""
     return isinstance(hook, dict) and MARK in str(hook.get("command", "")).replace("\\", "/")
-
-
-def _object(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{name!r} of the settings is a {type(value).__name__}; expected an object")
-    return value
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"the hooks of {name!r} in the settings are a {type(value).__name__}; expected a list")
-    return value

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError
+from guardagent.hooks.calls import remove_hooks
 from guardagent.types import EMPTY
 
 
@@ -101,7 +102,6 @@ class HookHost(ABC):
 
     Attributes:
         title: its name.
-        documentation: the version of its documentation that was read.
         events: host's name of an event -> its kind; these are installed.
         asks: whether its users can be asked about a call before it runs.
         settings_path: the file with the hooks, below the folder of a project or of the user.
@@ -112,7 +112,6 @@ class HookHost(ABC):
     """
 
     title: ClassVar[str]
-    documentation: ClassVar[str]
     events: ClassVar[Mapping[str, HookKind]]
     asks: ClassVar[bool]
     settings_path: ClassVar[str]
@@ -137,9 +136,9 @@ class HookHost(ABC):
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         """Adds hooks to settings: event -> command. Hooks of others stay."""
 
-    @abstractmethod
     def remove(self, settings: dict[str, Any]) -> int:
         """Removes the hooks of this package from settings. Returns how many there were."""
+        return remove_hooks(settings)
 
     def settings_file(self, project: Path | None) -> Path:
         """Returns the file with the hooks: of a project, or of the user."""

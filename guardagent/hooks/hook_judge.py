@@ -18,7 +18,7 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.calls import judged_arguments
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind
-from guardagent.hooks.hook_state import HookLock, PendingAsks, record_unchecked
+from guardagent.hooks.hook_state import STOP_FILE, HookLock, PendingAsks, record_unchecked
 from guardagent.hooks.protection import Protection
 from guardagent.log import AuditLog
 from guardagent.policy.file.inclusions import policy_contents
@@ -87,6 +87,7 @@ class HookJudge:
             log=self._log,
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
+            stop_file=folder / STOP_FILE,
         )
 
     def answer(self, event: HookEvent) -> HookAnswer:

@@ -35,6 +35,9 @@ from guardagent.session.calls import HistoryChangedError
 from guardagent.session.session import Session
 from guardagent.types import Decision, Event, Verdict, freeze, thaw
 
+STOP_FILE = "stops.json"
+"""In the folder: the stop file of all hooks of the user."""
+
 Status = Literal["pending", "approved", "rejected", "used", "expired"]
 SECONDS = 3600.0
 """How long a request waits, and how long an approval lasts."""
@@ -290,7 +293,9 @@ class HookLock:
         }
         file = replace(file, constants=MappingProxyType(constants))
         if self.mode == "trial":
-            rules = tuple(replace(rule, on_violation=Decision.WARN, on_trial=True) for rule in file.rules)
+            rules = tuple(
+                replace(rule, on_violation=Decision.WARN, halts_tool=False, on_trial=True) for rule in file.rules
+            )
             file = replace(file, rules=rules, unlisted="allow")
         return compile_file(file)
 

@@ -1,4 +1,4 @@
-"""The checks of a project for CI: lint, cases and their coverage, a replay against the last policy, and workflows.
+"""The checks of a project for CI, and their reports: lint, cases, a replay against the last policy, and workflows.
 
 `pyproject.toml` names what is checked:
 
@@ -25,11 +25,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
+from xml.etree import ElementTree as ET
 
+from guardagent._support.execution import without_garbage_collection
 from guardagent._support.files import read_text
+from guardagent._terminal import single_line
 from guardagent.batch.cases import RuleCoverage, covered_rules, difference_lines, judge_case, read_expectation
 from guardagent.batch.pipeline import Job, judge_line
 from guardagent.batch.records import LineReader, open_bytes
@@ -41,9 +45,16 @@ from guardagent.policy.file.policy_file import read_policy_file
 from guardagent.policy.lint import lint_report
 from guardagent.policy.load import load_policies, read_policies
 from guardagent.testing.pytest_plugin import SUFFIX, policy_beside
-from guardagent.workflow.analysis.paths import without_garbage_collection
 from guardagent.workflow.analysis.report import Report, ReportListing, Severity
-from guardagent.workflow.reports.text import STATUSES, SourceLocation, SourceLocations, relative_file
+from guardagent.workflow.reports.sarif import findings_run, runs_of, sarif_log
+from guardagent.workflow.reports.text import (
+    ANNOTATION_COMMANDS,
+    STATUSES,
+    SourceLocation,
+    SourceLocations,
+    annotation,
+    relative_file,
+)
 from guardagent.workflow.verify import verify_all
 
 SEVERITIES: tuple[Severity, ...] = ("note", "warning", "error")
@@ -345,3 +356,95 @@ def _workflow(report: Report) -> Iterator[CiCheck]:
         message = ": ".join(filter(None, (f"{rule.id} {STATUSES[rule.status]}", rule.message)))
         finding = CiFinding(severity, f"policy/{rule.status}", message, places.of(node))
         yield CiCheck("verify", report.target, rule.id, () if rule.status == "proved" else (finding,))
+
+
+# --- the formats of a report: SARIF 2.1.0, JUnit XML, annotations of GitHub Actions, and JSON
+
+
+def sarif(report: CiReport) -> str:
+    """One run for policies, and one for each target of `verify`, with its paths."""
+    verified = {listing.target for listing in report.listings}
+    rows = [
+        (f"{check.step}/{finding.kind}", finding.severity, finding.message, finding.place)
+        for check in report.checks
+        if check.step != "verify" or check.target not in verified
+        for finding in check.findings
+        if check.step != "verify" or finding.kind == INVALID
+    ]
+    return sarif_log([findings_run("ci", rows), *(run for listing in report.listings for run in runs_of(listing))])
+
+
+def junit(report: CiReport) -> str:
+    """A test suite for each step and target. Findings below the severity that fails are output of a passed test."""
+    root = ET.Element("testsuites", name="guardagent")
+    for (step, target), group in groupby(report.checks, lambda check: (check.step, check.target)):
+        checks = list(group)
+        name = f"{step} {single_line(target)}"
+        suite = ET.SubElement(root, "testsuite", {"name": name, **_counts(checks, report)})
+        for check in checks:
+            _add_test(suite, check, report)
+    for key, value in _counts(report.checks, report).items():
+        root.set(key, value)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _counts(checks: Any, report: CiReport) -> dict[str, str]:
+    kinds = [{finding.kind == INVALID for finding in check.findings if report.fails(finding)} for check in checks]
+    errors = sum(True in kinds_of_check for kinds_of_check in kinds)
+    return {"tests": str(len(kinds)), "failures": str(sum(map(bool, kinds)) - errors), "errors": str(errors)}
+
+
+def _add_test(suite: ET.Element, check: CiCheck, report: CiReport) -> None:
+    names = {"classname": f"{check.step}.{single_line(check.target)}", "name": single_line(check.name)}
+    test = ET.SubElement(suite, "testcase", names)
+    failing = [finding for finding in check.findings if report.fails(finding)]
+    if failing:  # readers expect at most one
+        tag = "error" if any(finding.kind == INVALID for finding in failing) else "failure"
+        text = "\n".join(map(_line, failing))
+        head = {"type": failing[0].kind, "message": single_line(failing[0].message)}
+        ET.SubElement(test, tag, head).text = text
+    if others := [finding for finding in check.findings if not report.fails(finding)]:
+        ET.SubElement(test, "system-out").text = "\n".join(map(_line, others))
+
+
+def _line(finding: CiFinding) -> str:
+    place = f"{finding.place}: " if finding.place is not None else ""
+    return single_line(f"{finding.severity}: {place}{finding.kind}: {finding.message}")
+
+
+def github(report: CiReport) -> str:
+    """A workflow command for each finding: GitHub shows it beside its line."""
+    return "\n".join(
+        annotation(
+            ANNOTATION_COMMANDS[finding.severity], f"{check.step}: {finding.kind}", finding.message, finding.place
+        )
+        for check in report.checks
+        for finding in check.findings
+    )
+
+
+def as_json(report: CiReport) -> str:
+    """One JSON object: the status, the severity that fails, and the checks."""
+    checks = [
+        {"step": check.step, "target": check.target, "name": check.name, "findings": [*map(_record, check.findings)]}
+        for check in report.checks
+    ]
+    return json.dumps({"status": report.status, "fail_on": report.fail_on, "checks": checks})
+
+
+def _record(finding: CiFinding) -> dict[str, Any]:
+    place = finding.place
+    where = {"file": None if place is None else place.file, "line": None if place is None else place.line}
+    return {"severity": finding.severity, "kind": finding.kind, "message": finding.message, **where}
+
+
+def text(report: CiReport) -> Iterator[str]:
+    """Yields a line for each step and target, its findings, and the result."""
+    for (step, target), group in groupby(report.checks, lambda check: (check.step, check.target)):
+        checks = list(group)
+        yield f"{step:8}  {single_line(target)}: {len(checks):,} checked"
+        yield from (f"  {_line(finding)}" for check in checks for finding in check.findings)
+    severities = [finding.severity for finding in report.findings]
+    counts = ", ".join(f"{severities.count(name):,} {name}s" for name in ("error", "warning", "note"))
+    yield f"{'FAILED' if report.status else 'PASSED'}: {counts}; fails on: {report.fail_on}"

@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.batch.cases import (
-    RuleCoverage,
-    covered_rules,
-    difference_lines,
-    judge_case,
-    read_expectation,
-)
+from guardagent.batch.cases import RuleCoverage, covered_rules, difference_lines, judge_case, read_expectation
 from guardagent.batch.pipeline import Job, judge_line
 from guardagent.batch.records import InputLine, LineReader, open_bytes
 from guardagent.errors import GuardError

@@ -102,6 +102,11 @@ def page_test(page: str, *needs: str, turns: Any = REFUNDS) -> Callable[..., Non
     return test_the_page_does_what_it_says
 
 
+def renamed(calls: Sequence[Call], name: Callable[[str], str]) -> Sequence[Call]:
+    """Returns the calls of a message with the names that a host gives to its tools."""
+    return type(calls)((name(tool), args) for tool, args in calls)  # type: ignore[call-arg]
+
+
 class DeskProcess(Process):
     """A process whose runs wait at the desk for a person's answers."""
 

@@ -267,3 +267,15 @@ def test_the_command_answers_one_event(claude: HookUser) -> None:
 
 def test_every_host_has_its_events() -> None:
     assert set(EVENTS) == set(HOSTS)
+
+
+def test_a_stop_holds_for_all_hooks_until_it_is_lifted(claude: HookUser) -> None:
+    assert claude.run("ls -la") == "allow"
+    [line] = [line for line in claude.command("hook", "status").splitlines() if "stop them all" in line]
+    file = line.partition("--file ")[2].partition(" ")[0]
+    name = claude.command("stop", "--file", file, "--reason", "wait").partition(":")[0]
+    assert claude.run("ls -la") == "deny"
+    claude.stop_daemon()
+    assert claude.run("ls -la") == "deny"
+    claude.command("stops", "lift", name, "--file", file)
+    assert claude.run("ls -la") == "allow"

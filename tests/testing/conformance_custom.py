@@ -13,10 +13,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from guardagent.enforcement import Approval, HostCall, Outcome
+from guardagent.enforcement import Approval, HostCall, Outcome, make_ids_unique
 from guardagent.enforcement.approval import edit_note, with_edits
 from guardagent.errors import InputError
-from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn, as_object
+from guardagent.testing.conformance import (
+    Call,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    Turn,
+    as_object,
+    call_ids,
+)
 from guardagent.types import Decision
 
 _ids = itertools.count(1)
@@ -51,6 +62,7 @@ class CustomProcess(Process):
         history: Sequence[tuple[Call, str]] = (),
         stream: bool = False,
     ) -> Reply:
+        self.read = ""
         seen = tuple(self.believed(conversation, call, output) for call, output in history)
         return await self.go_on(Talk(conversation, iter(script), seen, stream))
 
@@ -62,7 +74,7 @@ class CustomProcess(Process):
             if not verdict.label:
                 edited = with_edits(call, approval)
                 await self.execute(edited)
-                self.read = self.noted(call, edited)
+                self.read += self.noted(call, edited)
         talk.waiting = [open_question for open_question in talk.waiting if open_question != question]
         return await self.go_on(talk)
 
@@ -88,7 +100,9 @@ class CustomProcess(Process):
                 talk = await self.hand_over(talk, turn)
             else:
                 calls = [self.proposed(talk, tool, self.parsed(args)) for tool, args in turn]
-                waiting = await asyncio.gather(*(self.call(talk, call) for call in calls if call is not None))
+                identified = zip(calls, self.ids(turn), strict=True)
+                named = [replace(call, id=call_id) for call, call_id in identified if call is not None]
+                waiting = await asyncio.gather(*(self.call(talk, call) for call in named))
                 talk.waiting = [question for question in waiting if question is not None]
                 if len(turn) == 1 and turn[0][0] in self.operator.direct and not talk.waiting:
                     return Reply(
@@ -97,6 +111,10 @@ class CustomProcess(Process):
         return Reply(shown, talk.waiting[0])
 
     # --- parts that a test may break
+
+    def ids(self, turn: Sequence[Call]) -> list[str]:
+        """Returns the ids of the calls of a message, as the guard tells them apart."""
+        return make_ids_unique([{"id": call_id} for call_id in call_ids(turn)], "id")
 
     def parsed(self, args: Mapping[str, Any] | str) -> Mapping[str, Any]:
         """Returns the arguments that a model has written; of malformed ones, some that no tool takes."""
@@ -122,6 +140,8 @@ class CustomProcess(Process):
             return call.id
         if not verdict.label:
             await self.execute(call)
+        else:
+            self.read += verdict.feedback()
         return None
 
     async def execute(self, call: HostCall) -> None:

@@ -48,6 +48,8 @@ USUAL: dict[str, str] = {
     "a sub-agent under another id has a fresh history": "=sub-agent under another id",
     "a sub-agent in a thread that a tool starts has a fresh history": "=sub-agent in a thread of its own",
     "endless input costs memory and time": "cannot occur because the host reads the input, with its own limits",
+    "a cache answers in place of the guard": "cannot occur because the host keeps no results of tools",
+    "of two calls with one id, the second runs unseen": "=repeated ids",
     "tools run before the guard is attached": (
         "cannot occur because the adapter guards a tool before the agent receives it"
     ),

@@ -8,8 +8,18 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from guardagent.testing.ci import CiCheck, CiFinding, CiReport, read_settings, run_checks
-from guardagent.testing.ci_reports import as_json, github, junit, sarif, text
+from guardagent.testing.ci import (
+    CiCheck,
+    CiFinding,
+    CiReport,
+    as_json,
+    github,
+    junit,
+    read_settings,
+    run_checks,
+    sarif,
+    text,
+)
 from guardagent.workflow.analysis.report import Severity
 from guardagent.workflow.reports.text import SourceLocation
 from tests.testing.test_ci import graph, project  # noqa: F401 - a fixture

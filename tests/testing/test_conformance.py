@@ -49,6 +49,14 @@ def broken(scenario: str) -> Any:
     return listed
 
 
+@broken("repeated ids")
+class OwnIds(CustomProcess):
+    """Gives each call an id of its own, whatever the model does."""
+
+    def ids(self, turn: Any) -> list[str]:
+        return [f"own {at}" for at, _ in enumerate(turn)]
+
+
 @broken("order")
 class AnsweredByItself(CustomProcess):
     """Judges a call, but runs it even if it is denied."""

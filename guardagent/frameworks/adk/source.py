@@ -376,7 +376,11 @@ def _from_config(interpreter: Interpreter, arguments: Arguments, line: int) -> V
 
 
 def _settle_agent(stub: ObjectStub) -> None:
-    """Makes an agent the parent of its sub-agents, and adds those that it calls like tools to its tools."""
+    """Makes an agent the parent of its sub-agents, and adds those that it calls like tools to its tools.
+
+    A sub-agent that may be None, as after `agent = None` and a `try`, is none: ADK refuses it.
+    """
+    stub.attributes["sub_agents"] = _without_none(stub.attributes["sub_agents"])
     for object_stub in _framed(stub.attributes["sub_agents"]):
         before = object_stub.attributes.get("parent_agent", NOTHING) if stub.interpreter.depth else NOTHING
         known = Values(tuple(parent for parent in before.known if parent is not None))
@@ -398,6 +402,16 @@ def _delegate(stub: ObjectStub, object_stub: ObjectStub) -> None:
                 for held in tools.known
             )
             stub.attributes["tools"] = Values(grown, tools.complete)
+
+
+def _without_none(values: Values) -> Values:
+    """Returns lists whose items are not None where they may be something else."""
+    lists = [
+        Sequence(tuple(Values(tuple(part for part in item.known if part is not None) or item.known, item.complete)
+                       for item in held.items), held.ordered) if isinstance(held, Sequence) else held
+        for held in values.known
+    ]  # fmt: skip
+    return Values(tuple(lists), values.complete)
 
 
 def _framed(values: Values) -> Iterable[ObjectStub]:
@@ -540,7 +554,7 @@ _RUNNER = ClassStub(
 _ACTIONS = ClassStub("EventActions", "google.adk.events.event_actions", fields={"route": None, "escalate": None})
 _ORDERED = frozenset({"sub_agents"})
 
-KINDS = (
+_OF_ADK = (
     _NODE,
     _AGENT,
     _LLM,
@@ -572,6 +586,14 @@ KINDS = (
     ClassStub("Event", "google.adk.events.event", fields={"actions": None, "route": None}, finish=_settle_event),
     *kinds(_NODE),
 )  # fmt: skip
+
+
+_VEADK = ("LoopAgent", "ParallelAgent", "Runner", "SequentialAgent")  # VeADK derives these under the same names
+KINDS = (
+    *_OF_ADK,
+    ClassStub("Agent", "veadk", _LLM, {"name": "veAgent"}),
+    *(ClassStub(kind.name, "veadk", kind) for kind in _OF_ADK if kind.name in _VEADK),
+)
 
 
 # --- the tools and functions that ADK ships

@@ -67,16 +67,16 @@ def toolbox(agent: Any) -> AgentTools:
         _tool(box, tool)
     for server in agent.mcp_servers:
         if isinstance(server, UnknownValue):
-            _wildcard(box, server.name)
+            box.add_source(server.name)
             continue
         _server(box, server, prefixed=bool(agent.mcp_config.get("include_server_in_tool_names")))
     for capability in getattr(agent, "capabilities", None) or ():
         if isinstance(capability, UnknownValue):
-            _wildcard(box, capability.name.lower())
+            box.add_source(capability.name.lower())
         elif _gives_tools(capability):
-            _wildcard(box, str(capability.type))
+            box.add_source(str(capability.type))
     if getattr(agent, "prompt", None) is not None:
-        _wildcard(box, "prompt")
+        box.add_source("prompt")
     _record_callbacks(box, agent)
     return box
 
@@ -103,10 +103,7 @@ def _hooks(agent: Any) -> Iterator[tuple[str, object]]:
     callbacks += [("is_enabled", getattr(tool, "is_enabled", None)) for tool in (*agent.tools, *agent.handoffs)]
     for name, value in callbacks:
         for part in [value.func, *value.args] if isinstance(value, partial) else [value]:
-            yield from (
-                (name, captured_function)
-                for captured_function in (_captured_functions(part) if is_sdk(part) else [part])
-            )
+            yield from ((name, function) for function in (_captured_functions(part) if is_sdk(part) else [part]))
 
 
 def _unguarded(part: Any) -> Any:
@@ -145,18 +142,6 @@ def _unseen(function: object) -> list[Unseen]:
     ]
 
 
-def _wildcard(box: AgentTools, source: str, gate: str | None = None) -> None:
-    box.add(f"{source}.*", gate)
-    box.unknown += [f"{source}.*"] if f"{source}.*" not in box.unknown else []
-
-
-def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
-    """Adds a tool defined elsewhere: a function of that name, or a toolset."""
-    if tool.is_function:
-        box.add(tool.name)
-    _wildcard(box, tool.name)
-
-
 def _gives_tools(capability: Any) -> bool:
     """Whether the class of a sandbox capability declares tools."""
     defining = next((kind for kind in type(capability).__mro__ if "tools" in vars(kind)), None)
@@ -165,7 +150,7 @@ def _gives_tools(capability: Any) -> bool:
 
 def _tool(box: AgentTools, tool: Any) -> None:
     if isinstance(tool, UnknownValue):
-        _unknown_tool(box, tool)
+        box.add_outside(tool)
     elif is_a(tool, SDK, "FunctionTool"):
         _function_tool(box, tool)
     elif is_a(tool, SDK, "HostedMCPTool"):
@@ -293,7 +278,7 @@ def _server_tools(
     for name in known:
         box.add(f"{prefix}{_safe(name) if prefix else name}", gates.get(name, gates[""]))
     if names is None or isinstance(names, UnknownValue) or len(known) < len(listed):
-        _wildcard(box, source, gates[""])
+        box.add_source(source, gates[""])
 
 
 def _policy(policy: Any) -> dict[str, str | None]:
@@ -411,19 +396,8 @@ class _RunGraph:
         return node
 
     def _describe(self, node: str, agent: Any, box: AgentTools) -> None:
-        self._assembly.describe(
-            node,
-            "tool" if box.names else "llm",
-            agent.name,
-            tools=box.names,
-            gated_tools=box.gated,
-            model_chooses=bool(box.names),
-            **box.metadata(),
-            **_agent_metadata(agent, box),
-            **source_location(agent, agent.name, "Agent", type(agent).__name__),
-        )
-        for note in box.notes:
-            self._assembly.note(f"{node}: {note}")
+        place = source_location(agent, agent.name, "Agent", type(agent).__name__)
+        self._assembly.describe_agent(node, agent.name, box, **_agent_metadata(agent, box), **place)
 
     def _connect(self) -> None:
         for source, targets in self._transitions.items():

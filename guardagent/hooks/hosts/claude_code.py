@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import add_hooks, remove_hooks
+from guardagent.hooks.calls import add_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput, denied
 
 
@@ -16,7 +16,6 @@ class Host(HookHost):
     """Answers `PreToolUse` with a permission decision. An allowed call still passes the host's own permissions."""
 
     title: ClassVar[str] = "Claude Code"
-    documentation: ClassVar[str] = "the hooks reference of November 2026, Claude Code 2.1.317"
     asks: ClassVar[bool] = True
     settings_path: ClassVar[str] = ".claude/settings.json"
     local_settings_path: ClassVar[str] = ".claude/settings.local.json"
@@ -74,6 +73,3 @@ class Host(HookHost):
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         add_hooks(settings, commands, timeout=self.seconds, onFailure="block")
-
-    def remove(self, settings: dict[str, Any]) -> int:
-        return remove_hooks(settings)

@@ -1,4 +1,4 @@
-"""Codex CLI, by its hooks documentation as of November 2026, and the schemas of its hooks."""
+"""Codex CLI, by its hooks documentation as of November 2026 (0.153), and the schemas of its hooks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,12 @@ class Host(ClaudeCodeHost):
     """Has the events of Claude Code, without one for failures, and cannot ask: it ignores the answer `ask`."""
 
     title: ClassVar[str] = "Codex CLI"
-    documentation: ClassVar[str] = "the hooks documentation of November 2026, Codex CLI 0.153"
     asks: ClassVar[bool] = False
     prompt_events: ClassVar[tuple[str, ...]] = ()
     settings_path: ClassVar[str] = ".codex/hooks.json"
     local_settings_path: ClassVar[str] = ""
     events: ClassVar[Mapping[str, HookKind]] = {
-        "PreToolUse": HookKind.BEFORE,
-        "PostToolUse": HookKind.AFTER,
-        "UserPromptSubmit": HookKind.PROMPT,
-        "Stop": HookKind.STOP,
-        "SessionStart": HookKind.START,
+        name: kind for name, kind in ClaudeCodeHost.events.items() if name != "PostToolUseFailure"
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook cannot start, crashes or takes too long",

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from guardagent.errors import InputError
-from guardagent.hooks.calls import is_ours
+from guardagent.hooks.calls import event_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput
 
 
@@ -16,7 +15,6 @@ class Host(HookHost):
     """Answers `preToolUse` with a permission; `ask` is not enforced there."""
 
     title: ClassVar[str] = "Cursor"
-    documentation: ClassVar[str] = "the hooks page of November 2026"
     asks: ClassVar[bool] = False
     settings_path: ClassVar[str] = ".cursor/hooks.json"
     events: ClassVar[Mapping[str, HookKind]] = {
@@ -62,26 +60,8 @@ class Host(HookHost):
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         settings.setdefault("version", 1)
-        events = settings.setdefault("hooks", {})
-        if not isinstance(events, dict):
-            raise InputError(f"'hooks' of the settings is a {type(events).__name__}; expected an object")
-        for event, command in commands.items():
-            hooks = events.setdefault(event, [])
-            if not isinstance(hooks, list):
-                raise InputError(f"the hooks of {event!r} are a {type(hooks).__name__}; expected a list")
+        for hooks, command in event_hooks(settings, commands):
             hooks.append({"command": command, "timeout": self.seconds, "failClosed": True})
-
-    def remove(self, settings: dict[str, Any]) -> int:
-        events, count = settings.get("hooks"), 0
-        if not isinstance(events, dict):
-            return 0
-        for event, hooks in list(events.items()):
-            others = [hook for hook in hooks if not is_ours(hook)] if isinstance(hooks, list) else hooks
-            count += len(hooks) - len(others)
-            events[event] = others
-            if not others:
-                del events[event]
-        return count
 
 
 def _has_failed(name: str, payload: Mapping[str, Any]) -> bool | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import add_hooks, remove_hooks
+from guardagent.hooks.calls import add_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput
 
 
@@ -15,7 +15,6 @@ class Host(HookHost):
     """Answers `BeforeTool` with a decision. It has no id for a call, and cannot ask."""
 
     title: ClassVar[str] = "Gemini CLI"
-    documentation: ClassVar[str] = "the hooks reference of November 2026"
     asks: ClassVar[bool] = False
     settings_path: ClassVar[str] = ".gemini/settings.json"
     events: ClassVar[Mapping[str, HookKind]] = {
@@ -46,9 +45,6 @@ class Host(HookHost):
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
         add_hooks(settings, commands, name="guardagent", timeout=self.seconds * 1000)
-
-    def remove(self, settings: dict[str, Any]) -> int:
-        return remove_hooks(settings)
 
 
 def _has_failed(response: Any) -> bool | None:

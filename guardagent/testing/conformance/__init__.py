@@ -21,6 +21,7 @@ from guardagent.testing.conformance.host import (
     Desk,
     HandOff,
     HostUnderTest,
+    OneId,
     Operator,
     Process,
     Reply,
@@ -29,6 +30,7 @@ from guardagent.testing.conformance.host import (
     SubAgent,
     Turn,
     as_object,
+    call_ids,
     written,
 )
 from guardagent.testing.conformance.scenarios import SCENARIOS, NotConformingError, ScenarioStage
@@ -40,6 +42,7 @@ __all__ = [
     "HandOff",
     "HostUnderTest",
     "NotConformingError",
+    "OneId",
     "Operator",
     "Process",
     "Reply",
@@ -48,6 +51,7 @@ __all__ = [
     "SubAgent",
     "Turn",
     "as_object",
+    "call_ids",
     "check",
     "matrix",
     "written",

@@ -7,6 +7,7 @@ follow scripts. Where a host requests approval within the call, the run waits at
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 from abc import ABC, abstractmethod
@@ -124,6 +125,21 @@ class Shop:
 
 Call = tuple[str, Mapping[str, Any] | str]
 """A tool and its arguments, as a model proposes them: an object, or the text that it writes where one belongs."""
+
+
+class OneId(tuple[Call, ...]):
+    """The calls of a message to all of which the model gives one id."""
+
+    __slots__ = ()
+
+
+_numbers = itertools.count(1)
+
+
+def call_ids(calls: Sequence[Call]) -> list[str]:
+    """Returns the ids that a model gives to the calls of a message."""
+    fresh = [f"call_{next(_numbers)}" for _ in calls]
+    return fresh[:1] * len(fresh) if isinstance(calls, OneId) else fresh
 
 
 def written(args: Mapping[str, Any] | str) -> str:

@@ -19,6 +19,7 @@ from guardagent.testing.conformance.host import (
     Call,
     HandOff,
     HostUnderTest,
+    OneId,
     Operator,
     Process,
     Reply,
@@ -192,6 +193,34 @@ async def parallel(stage: ScenarioStage) -> None:
         await asyncio.gather(*(process.run([[refund("B")]]) for _ in range(2)))
         await process.run([[refund(order_id) for order_id in many]])
     stage.paid(("A", 50), ("B", 50), *((order_id, 50) for order_id in many))
+
+
+REPEATED = "repeats the id of another call"
+
+
+@scenario("repeated ids")
+async def repeated_ids(stage: ScenarioStage) -> None:
+    """Of calls with one id in a message only the first may run, and the model reads why the others did not."""
+    pairs = (
+        (("A", 50), ("A", 50)),
+        (("B", 50), ("C", 50)),
+        (("D", 5000), ("E", 50)),
+        (("F", 50), ("G", 5000)),
+        (("H", 500), ("H", 500)),
+        (("I", 500), ("J", 50)),
+        (("K", 50), ("L", 500)),
+    )
+    async with stage.one_process(APPROVED) as process:
+        for first, second in pairs:
+            reply = await process.run([OneId([refund(*first), refund(*second)])], conversation=first[0])
+            if reply.question is not None:
+                stage.expect(first[1] == 500, f"no question about {first} and {second}", reply.question)
+                reply = await process.answer(reply.question, YES)
+            stage.expect(reply.question is None, "no second question", reply.question)
+            read = process.model_input()
+            stage.expect(REPEATED in read, "why the second did not run", read[-1000:])
+        await process.run([[refund("M"), refund("N")]], conversation="M")
+    stage.paid(*((order, amount) for (order, amount), _ in pairs if amount < 5000), ("M", 50), ("N", 50))
 
 
 @scenario("cancel")

@@ -11,7 +11,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import PrivateAttr
 
-from guardagent.testing.conformance import as_object
+from guardagent.testing.conformance import OneId, as_object, call_ids
 
 Turn = str | Sequence[tuple[str, Any]]
 
@@ -39,9 +39,12 @@ class ScriptedLlm(BaseLlm):
                 yield LlmResponse(content=_content([types.Part(text=f"{word} ")]), partial=True)
             parts = [types.Part(text=turn)]
         else:
-            parts = [
-                types.Part(function_call=types.FunctionCall(name=name, args=as_object(args))) for name, args in turn
+            ids = call_ids(turn) if isinstance(turn, OneId) else [None] * len(turn)  # the host gives each its own
+            calls = [
+                types.FunctionCall(id=call_id, name=name, args=as_object(args))
+                for call_id, (name, args) in zip(ids, turn, strict=True)
             ]
+            parts = [types.Part(function_call=call) for call in calls]
         yield LlmResponse(content=_content(parts), partial=False)
 
 

@@ -793,3 +793,28 @@ def refund(order_id: str, amount: int = 500) -> str:
 
 server.run()
 """
+
+
+async def hand_over(tool_context: ToolContext) -> str:
+    """Hands over."""
+    tool_context.actions.transfer_to_agent = "billing"
+    return "over to billing"
+
+
+@pytest.mark.parametrize("transfer", [("transfer_to_agent", {"agent_name": "billing"}), ("hand_over", {})])
+@pytest.mark.parametrize("first", [True, False])
+def test_an_escalated_call_beside_a_transfer_is_denied(tmp_path: Path, transfer: Any, *, first: bool) -> None:
+    """ADK asks nobody then, so no text says that a person was asked. The transfer goes on."""
+    shop = Shop()
+    billing = LlmAgent(name="billing", model=ScriptedLlm(["Billing here."]))
+    large = ("refund", {"order_id": "W1", "amount": 500})
+    turn = [transfer, large] if first else [large, transfer]
+    agent = agent_of(shop, turn, tools=[shop.refund, hand_over], sub_agents=[billing])
+    events = ran(agent, guard_of(tmp_path, APPROVED))
+    (result_event,) = [event for event in events if event.get_function_responses()]
+    (denied,) = [reply.response for reply in result_event.get_function_responses() if reply.name == "refund"]
+    assert "propose it by itself" in denied["error"]
+    assert "has been asked" not in str(events)
+    assert not result_event.actions.requested_tool_confirmations
+    assert "Billing here." in str(events)
+    assert shop.refunds == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.workflow.python_source.source_graphs import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source, graphs_of_source
 from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, conditions, load, shape
 
@@ -34,6 +34,29 @@ STYLES = """
 from google.adk import Agent
 a = Agent(name="a", model="m")
 root_agent = SequentialAgent(name="row", sub_agents=[a, Agent(name="b", tools=[FunctionTool(mail, require_confirmation=True)])])
+
+# agents that are made in a try, and None before: team:llm a:llm b:llm (>team team?a team?b a?team a?b b?team b?a team?) a?) b?)
+a = b = None
+try:
+    a = LlmAgent(name="a")
+except Exception as error:
+    print(error)
+try:
+    b = LlmAgent(name="b")
+except Exception as error:
+    print(error)
+if a and b:
+    root_agent = LlmAgent(name="team", sub_agents=[a, b])
+
+# names in another order: y:llm x:llm a:llm b:llm (>y y>x x>a a>b b>)
+known = {"b": 1, "a": 2}
+names = [*reversed(["x", "y"]), *sorted(known)]
+root_agent = SequentialAgent(name="row", sub_agents=[LlmAgent(name=name) for name in names])
+
+# a class of VeADK, which derives from ADK's: row:llm a:tool+mail (>row row?a a?row row?) a?)
+from veadk import Agent, Runner
+a = Agent(name="a", tools=[mail])
+runner = Runner(agent=Agent(name="row", sub_agents=[a]))
 
 # a decorator of the tools' package that is not known: a:tool+look (>a a>)
 from google.adk.tools import marked
@@ -239,6 +262,28 @@ def test_a_program_in_some_style_gives_its_graph(write: Write, name: str) -> Non
     """The source alone determines the graph, in any style of building agents."""
     expected, code = CASES[name]
     assert sorted(summary(graph_of_source(write("program.py", HEAD + code))).split()) == sorted(expected.split())
+
+
+PARTS = """
+from functools import partial
+make = partial(LlmAgent, model="m")
+
+def registry():
+    return {"a": make(name="a"), "b": make(name="b", tools=[mail])}
+
+class Team:
+    def __init__(self, agents):
+        self.root = LlmAgent(name="root", sub_agents=list(agents.values()))
+
+team = Team(registry())
+root_agent = team.root
+"""
+
+
+def test_parts_are_no_workflows_of_their_own(write: Write) -> None:
+    """Neither a partial class, nor what a function or a class makes once more of what the script has built."""
+    (only,) = graphs_of_source(write("program.py", HEAD + PARTS)).workflows
+    assert {node.label for node in only.graph.nodes} >= {"root", "a", "b"}
 
 
 def test_the_framework_is_not_imported(write: Write) -> None:

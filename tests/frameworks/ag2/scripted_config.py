@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 from ag2.config import LLMClient, ModelConfig
 from ag2.events import ModelMessage, ModelMessageChunk, ModelResponse, ToolCallEvent, ToolCallsEvent
 
+from guardagent.testing.conformance import call_ids
+
 Turn = str | Sequence[tuple[str, Any]]
-_ids = itertools.count(1)
 
 
 class ScriptedConfig(ModelConfig):
@@ -53,7 +53,8 @@ class _Client(LLMClient):
                 await context.send(ModelMessageChunk(f"{word} "))
             await context.send(ModelMessage(turn))
             return ModelResponse(ModelMessage(turn))
-        calls = [ToolCallEvent(name, id=f"call_{next(_ids)}", arguments=_text(args)) for name, args in turn]
+        proposed = zip(call_ids(turn), turn, strict=True)
+        calls = [ToolCallEvent(name, id=call_id, arguments=_text(args)) for call_id, (name, args) in proposed]
         return ModelResponse(tool_calls=ToolCallsEvent(calls))
 
 

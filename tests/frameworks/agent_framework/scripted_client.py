@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
@@ -17,7 +16,8 @@ from agent_framework import (
     Message,
 )
 
-_ids = itertools.count(1)
+from guardagent.testing.conformance import OneId, call_ids
+
 Turn = str | Sequence[tuple[str, Any] | str]
 """A text, or calls, which may stand beside texts."""
 
@@ -64,10 +64,12 @@ async def _words(contents: list[Content], service_id: str | None) -> AsyncIterat
 def _contents(turn: Turn) -> list[Content]:
     if isinstance(turn, str):
         return [Content.from_text(turn)]
-    return [Content.from_text(part) if isinstance(part, str) else _call(*part) for part in turn]
+    if isinstance(turn, OneId):
+        return [_call(call_id, *part) for call_id, part in zip(call_ids(turn), turn, strict=True)]
+    return [Content.from_text(part) if isinstance(part, str) else _call(call_ids([part])[0], *part) for part in turn]
 
 
-def _call(name: str, args: Any) -> Content:
+def _call(call_id: str, name: str, args: Any) -> Content:
     """Returns a call; the arguments are a text as the model writes it, or a value."""
     text = args if isinstance(args, str) else json.dumps(args)
-    return Content.from_function_call(call_id=f"call_{next(_ids)}", name=name, arguments=text)
+    return Content.from_function_call(call_id=call_id, name=name, arguments=text)

@@ -928,3 +928,28 @@ def test_the_history_is_what_the_guard_recorded(tmp_path: Path) -> None:
     assert shop.refunds == [("W1", 5)]
     ran(agent_of(guard, shop, refund(6), "done"), session=session)
     assert shop.refunds == [("W1", 5), ("W1", 6)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("first_call", ["refund", "hand-off"])
+def test_an_escalated_call_beside_a_hand_off_is_denied(tmp_path: Path, first_call: str, *, stream: bool) -> None:
+    """The host would drop the hand-off, which its history calls done; so the hand-off goes on, and nobody is asked."""
+    guard, shop = guard_of(tmp_path, APPROVED), Shop()
+    options: dict[str, Any] = {"require_per_service_call_history_persistence": True, "tools": [shop.refund]}
+    calls = [("refund", {"order_id": "W1", "amount": 500}), ("handoff_to_second", {})]
+    turn: Turn = calls if first_call == "refund" else calls[::-1]
+    first = agent_of(guard, shop, turn, "mine", name="first", description="a", **options)
+    second = agent_of(guard, shop, "yours", name="second", description="b", **options)
+    workflow = HandoffBuilder(participants=[first, second]).with_start_agent(first).build()
+
+    async def run() -> list[Any]:
+        with conversation("c1"):
+            if stream:
+                return [event async for event in workflow.run("please", stream=True)]
+            return list(await workflow.run("please"))
+
+    events = asyncio.run(run())
+    assert "yours" in "".join(event.data.text for event in events if event.type == "output")
+    assert not any("needs human approval" in str(event.data) for event in events if event.type == "request_info")
+    assert [call.tool for call in guard.session("c1").history] == ["handoff"]
+    assert shop.refunds == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,9 +10,10 @@ from autogen_core import FunctionCall
 from autogen_core.models import CreateResult, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
+from guardagent.testing.conformance import call_ids
+
 INFO = {"vision": False, "function_calling": True, "json_output": True, "family": "unknown", "structured_output": True}
 Turn = str | Sequence[tuple[str, Any]]
-_ids = itertools.count(1)
 
 
 class ScriptedClient(ReplayChatCompletionClient):
@@ -38,7 +38,8 @@ class ScriptedClient(ReplayChatCompletionClient):
         usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
         if isinstance(turn, str):
             return CreateResult(finish_reason="stop", content=turn, usage=usage, cached=False)
-        calls = [FunctionCall(id=f"call_{next(_ids)}", name=name, arguments=_text(args)) for name, args in turn]
+        proposed = zip(call_ids(turn), turn, strict=True)
+        calls = [FunctionCall(id=call_id, name=name, arguments=_text(args)) for call_id, (name, args) in proposed]
         return CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False)
 
     async def create_stream(self, messages: Any, **options: Any) -> AsyncGenerator[Any, None]:

@@ -436,6 +436,17 @@ def test_handoffs_are_events(tmp_path: Path) -> None:
         assert recorded == ([target] if target == "helper" else [])
 
 
+def test_a_discarded_handoff_is_denied(tmp_path: Path) -> None:
+    """The host takes the first hand-off of a message only; of the others the history has nothing."""
+    guard = guard_of(tmp_path, LIMIT)
+    calls: Turn = [("transfer_to_boss", {}), ("transfer_to_helper", {})]
+    agent = agent_of(guard, Shop(), calls, tools=[], handoffs=["boss", "helper"])
+    events = streamed(agent)
+    assert events[-1].messages[-1].target == "boss"
+    assert [(event.tool, event.args["to"]) for event in guard.session("c1").history] == [("handoff", "boss")]
+    assert "discards all hand-offs" in str(events)
+
+
 def test_the_arguments_of_a_handoff_are_judged(tmp_path: Path) -> None:
     """A hand-off with a function of its own has its arguments as `input`; a reviewer may edit only these."""
     rule = "version: 1\npolicies:\n  - {id: r, temporal: 'forall(handoff(input=i), i.priority <= 3)'}\n"

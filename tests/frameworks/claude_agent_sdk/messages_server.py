@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from guardagent.testing.conformance import written
+from guardagent.testing.conformance import OneId, written
 
 ModelTurn = str | Sequence[str | tuple[str, Mapping[str, Any] | str]]
 """A final text, or the calls of a message, also with text beside them. After the last turn the model answers `done`."""
@@ -57,7 +57,8 @@ class MessagesServer(ThreadingHTTPServer):
 
 def content(turn: ModelTurn) -> list[dict[str, Any]]:
     """Returns a turn as content of the Messages API."""
-    return [_block(part) for part in ([turn] if isinstance(turn, str) else turn)]
+    blocks = [_block(part) for part in ([turn] if isinstance(turn, str) else turn)]
+    return [{**block, "id": blocks[0]["id"]} for block in blocks] if isinstance(turn, OneId) else blocks
 
 
 def _block(part: str | tuple[str, Mapping[str, Any] | str]) -> dict[str, Any]:

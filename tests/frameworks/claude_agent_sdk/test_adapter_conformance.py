@@ -24,7 +24,7 @@ from guardagent.types import thaw
 from tests.frameworks.claude_agent_sdk.declarations import CANNOT
 from tests.frameworks.claude_agent_sdk.messages_server import MessagesServer, messages_server
 from tests.frameworks.claude_agent_sdk.sessions import SCHEMAS, blocks, shop_options, tool_of
-from tests.frameworks.conforms import DeskProcess, conformance_test, server_conformance_test
+from tests.frameworks.conforms import DeskProcess, conformance_test, renamed, server_conformance_test
 
 pytestmark = [
     pytest.mark.slow,  # each run starts the program
@@ -94,7 +94,7 @@ class ClaudeProcess(DeskProcess):
         for turn in script:
             assert not isinstance(turn, HandOff)
             if not isinstance(turn, SubAgent):
-                turns.append(turn if isinstance(turn, str) else [(self._name(tool), args) for tool, args in turn])
+                turns.append(turn if isinstance(turn, str) else renamed(turn, self._name))
             elif turn.where == "task":
                 inner = f"script:{self._script(turn.script, delegates)}"
                 turns.append([("Agent", {"description": "d", "prompt": inner, "subagent_type": "general-purpose"})])

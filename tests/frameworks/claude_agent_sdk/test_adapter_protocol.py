@@ -46,7 +46,7 @@ def test_a_tool_runs_only_what_was_released_and_once(tmp_path: Path) -> None:
     async def script(program: ScriptedProgram) -> None:
         await program.connect_server("shop")
         errors.append(await program.call("shop", "refund", args_of(50), "t0"))
-        for call_id, amount in (("t1", 500), ("t2", 60), ("t2", 50), ("t2", 50), ("t2", 50)):
+        for call_id, amount in (("t1", 500), ("t2", 60), ("t3", 50), ("t4", 50), ("t5", 50)):
             await program.propose(REFUND, args_of(50), call_id)
             errors.append(await program.call("shop", "refund", args_of(amount), call_id))
 
@@ -66,7 +66,7 @@ def test_a_tool_runs_only_what_was_released_and_once(tmp_path: Path) -> None:
 
 
 def test_one_id_is_one_call(tmp_path: Path) -> None:
-    """A second call with the id of one in flight is denied."""
+    """A second call with the id of another call of its message is denied."""
     answers: list[Any] = []
 
     async def script(program: ScriptedProgram) -> None:
@@ -76,7 +76,7 @@ def test_one_id_is_one_call(tmp_path: Path) -> None:
     asyncio.run(talked(guard_of(tmp_path, LIMIT, aliases=ALIASES), tmp_path, script))
     assert "permissionDecision" not in answers[0]
     assert answers[1]["permissionDecision"] == "deny"
-    assert "in flight" in answers[1]["permissionDecisionReason"]
+    assert "repeats the id" in answers[1]["permissionDecisionReason"]
 
 
 def test_numbers_as_the_program_writes_them(tmp_path: Path) -> None:
@@ -198,6 +198,28 @@ def test_a_call_that_the_host_refuses_is_withdrawn(tmp_path: Path) -> None:
     assert [event.args["amount"] for event in guard.session(SESSION).history] == [60]
 
 
+@pytest.mark.parametrize(("amount", "sent"), [(500, 60), (50, 40), (500, 5000)])
+def test_a_reviewer_that_changes_the_arguments_in_place_edits_the_call(tmp_path: Path, amount: int, sent: int) -> None:
+    """The SDK would send the changed arguments, so these are judged, and run, whether or not a rule had asked."""
+    shop, guard = Shop(), guard_of(tmp_path, APPROVED, aliases=ALIASES)
+    answers = list[Any]()
+
+    async def reviewer(_tool: str, args: dict[str, Any], _context: Any) -> Any:
+        args["amount"] = sent
+        return PermissionResultAllow()
+
+    async def script(program: ScriptedProgram) -> None:
+        await program.connect_server("shop")
+        await program.propose(REFUND, args_of(amount), "t1")
+        answers.append(await program.can_use(REFUND, args_of(amount), "t1"))
+        if answers[0]["behavior"] == "allow":
+            await program.call("shop", "refund", answers[0]["updatedInput"], "t1")
+
+    asyncio.run(talked(guard, tmp_path, script, shop, can_use_tool=reviewer))
+    assert [answer["behavior"] for answer in answers] == ["deny" if sent > 1000 else "allow"]
+    assert shop.refunds == ([] if sent > 1000 else [("W1", sent)])
+
+
 def test_a_reviewer_that_fails_denies(tmp_path: Path) -> None:
     """Whether a rule or the host had asked; the call is not in flight."""
     guard, answers = guard_of(tmp_path, APPROVED, aliases=ALIASES), list[Any]()
@@ -244,9 +266,15 @@ def test_an_operators_hook_stops_a_call_and_does_not_change_it(tmp_path: Path) -
         hook = await program.hook("PreToolUse", tool_name=REFUND, tool_input=args_of(50), tool_use_id="t1")
         answers.append([answer["hookSpecificOutput"].get("permissionDecision") for answer in hook])
 
+    async def in_place(hook_input: Any, _id: Any, _context: Any) -> dict[str, Any]:
+        hook_input["tool_input"]["amount"] = 90
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": hook_input["tool_input"]}}
+
     for wait in (0, 0.1):
         for output in ({"permissionDecision": "deny"}, {"updatedInput": args_of(90)}):
             asyncio.run(talked(guard, tmp_path, script, hooks=hook(output, wait)))
+    changing = {"PreToolUse": [claude_agent_sdk.HookMatcher(hooks=[in_place])]}
+    asyncio.run(talked(guard, tmp_path, script, hooks=changing))
     assert all("deny" in answer for answer in answers)
     assert not guard.session(SESSION).in_flight
     asyncio.run(talked(guard, tmp_path, script, hooks=hook({"updatedInput": args_of(50)}, 0)))

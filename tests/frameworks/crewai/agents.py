@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
@@ -18,11 +17,10 @@ os.environ.setdefault("CREWAI_STORAGE_DIR", tempfile.mkdtemp(prefix="crewai-")) 
 from crewai import Agent, BaseLLM, Crew, Task
 from pydantic import Field, PrivateAttr
 
-from guardagent.testing.conformance import written
+from guardagent.testing.conformance import call_ids, written
 
 Kind = Literal["native", "text"]
-Calls = Iterable[tuple[str, Any]]
-_ids = itertools.count(1)
+Calls = Sequence[tuple[str, Any]]
 
 
 class ScriptedLLM(BaseLLM):
@@ -60,7 +58,8 @@ class ScriptedLLM(BaseLLM):
             name, args = next(iter(turn))
             return f"Thought: I act\nAction: {name}\nAction Input: {written(args)}"
         return [
-            {"id": f"call_{next(_ids)}", "function": {"name": name, "arguments": written(args)}} for name, args in turn
+            {"id": call_id, "function": {"name": name, "arguments": written(args)}}
+            for call_id, (name, args) in zip(call_ids(turn), turn, strict=True)
         ]
 
     def last_text(self, at: int) -> str:

@@ -9,6 +9,7 @@ BREAKS = {
     "CrewAI": {
         "a serializer hides the value that the tool receives": (
             "test_adapter.py::test_a_serializer_hides_no_value_from_the_rules"
-        )
+        ),
+        "a cache answers in place of the guard": "test_adapter.py::test_no_cached_result_gets_past_the_guard",
     }
 }

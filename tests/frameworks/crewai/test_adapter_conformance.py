@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("crewai", reason="CrewAI is not installed")
 
-from tests.frameworks.conforms import DeskProcess, conformance_test, server_conformance_test
+from tests.frameworks.conforms import DeskProcess, conformance_test, renamed, server_conformance_test
 
 from tests.frameworks.crewai.agents import Kind, ScriptedLLM, agent_of, task_of  # isort: skip - sets the environment
 
@@ -113,7 +113,7 @@ class CrewProcess(DeskProcess):
                 tools.append(_delegate(turn, inner, name))
                 turns.append([(name, {"task": "please"})])
             else:
-                turns.append([(self._name(tool), args) for tool, args in turn] if not isinstance(turn, str) else turn)
+                turns.append(turn if isinstance(turn, str) else renamed(turn, self._name))
         self.llm = ScriptedLLM.of(self.kind, turns)
         return agent_of(self.llm, tools, mcps=self._servers() or None, **options)
 
@@ -210,6 +210,8 @@ class CrewHost:
         self._form, self._kind, self._served = form, kind, served
         alone = "cannot occur because an agent without a crew hands nothing over"
         self.cannot = CANNOT[self.name] | ({"hand-off": alone} if form == "agent" else {})
+        if kind == "text":
+            self.cannot["repeated ids"] = "cannot occur because a call in the text of ReAct has no id"
 
     @asynccontextmanager
     async def process(self, operator: Operator) -> AsyncIterator[CrewProcess]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +21,21 @@ from langgraph.types import Command
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped
-from guardagent.testing.conformance import Call, HandOff, Operator, Process, Reply, Script, SubAgent, Turn, as_object
+from guardagent.testing.conformance import (
+    Call,
+    HandOff,
+    Operator,
+    Process,
+    Reply,
+    Script,
+    SubAgent,
+    Turn,
+    as_object,
+    call_ids,
+)
 from tests.frameworks.conforms import ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.langgraph.agents import Scripted, thread, user
 from tests.frameworks.langgraph.declarations import CANNOT
-
-_ids = itertools.count(1)
 
 
 @dataclass
@@ -159,7 +167,8 @@ def _message(turn: Turn) -> AIMessage:
     calls: Any = turn
     if isinstance(turn, SubAgent | HandOff):
         calls = [("delegate" if isinstance(turn, SubAgent) else "transfer", {})]
-    read: list[Any] = [{"name": name, "args": as_object(args), "id": f"c{next(_ids)}"} for name, args in calls]
+    ids = zip(call_ids(calls), calls, strict=True)
+    read: list[Any] = [{"name": name, "args": as_object(args), "id": call_id} for call_id, (name, args) in ids]
     return AIMessage("", tool_calls=read)
 
 

@@ -17,16 +17,36 @@ from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain.tools import InjectedState, ToolRuntime
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool, Tool, tool
+from langgraph.cache.memory import InMemoryCache
+from langgraph.graph import START, StateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.types import Command, RetryPolicy, interrupt
+from langgraph.types import CachePolicy, Command, RetryPolicy, interrupt
 from pydantic import AliasChoices, BaseModel, Field
 
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, reject
-from tests.frameworks.langgraph.agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
+from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, guarded_tool_node, reject
+from tests.frameworks.langgraph.agents import (
+    Scripted,
+    State,
+    agent,
+    awaited_tools,
+    graph,
+    results,
+    says,
+    thread,
+    tools_of_shop,
+    user,
+)
 from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, Shop, guard_of
 
 BOTH = pytest.mark.parametrize("build", [agent, graph], ids=["agent", "graph"])
+
+
+LOOKED_UP = """version: 1
+policies:
+  - id: logged_in
+    temporal: G((tool:get_order || tool:acard) -> O tool:authenticate)
+"""
 
 
 def refund(amount: Any = 50, order: str = "W1") -> tuple[str, dict[str, Any]]:
@@ -57,6 +77,63 @@ def more(request: Any, handler: Callable[[Any], Any]) -> Any:
 def more_in_place(request: Any, handler: Callable[[Any], Any]) -> Any:
     request.tool_call["args"]["amount"] = 500
     return handler(request)
+
+
+# --- caches
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_cached_node_does_not_answer_in_place_of_the_guard(
+    tmp_path: Path, *, awaited: bool, timeout: float | None
+) -> None:
+    """Ann may look an order up; Bob, with the same message, gets nothing from the cache of the node."""
+    if timeout and not awaited:
+        return  # the host has time limits for coroutines only
+    guard, looked = guard_of(tmp_path, LOOKED_UP), list[str]()
+
+    @tool
+    async def acard(order_id: str) -> str:
+        """Returns a card."""
+        looked.append(order_id)
+        return "card 4242"
+
+    tools = [acard, *tools_of_shop(Shop())] if awaited else tools_of_shop(Shop())
+    look = ("acard" if awaited else "get_order", {"order_id": "W1"})
+    builder: Any = StateGraph(State)
+    builder.add_node("tools", guarded_tool_node(guard, tools), cache_policy=CachePolicy(), timeout=timeout)
+    builder.add_edge(START, "tools")
+    node = builder.compile(cache=InMemoryCache())
+    login = AIMessage("", tool_calls=[{"name": "authenticate", "args": {"email": "a"}, "id": "1"}], id="m1")
+    call = AIMessage("", tool_calls=[{"name": look[0], "args": look[1], "id": "2"}], id="m2")
+
+    def read(message: Any, who: str) -> str:
+        try:
+            state = {"messages": [message]}
+            return str(asyncio.run(node.ainvoke(state, thread(who))) if awaited else node.invoke(state, thread(who)))
+        except InputError as error:
+            return str(error)
+
+    read(login, "ann")
+    answers = [read(call, "ann"), read(call, "bob")]
+    assert all("has a cache_policy" in answer for answer in answers), answers
+    assert looked == []
+
+
+# --- ids
+
+
+def test_a_graph_by_hand_runs_one_call_of_an_id(tmp_path: Path) -> None:
+    """No middleware sees its model. Equal calls run once; of different ones only the first may run."""
+    for second, paid in ((50, [("W1", 50)]), (60, [("W1", 50)])):
+        shop = Shop()
+        calls = [
+            {"name": "refund", "args": {"order_id": "W1", "amount": amount}, "id": "c1"} for amount in (50, second)
+        ]
+        model = Scripted(messages=iter([AIMessage("", tool_calls=calls), AIMessage("done")]))
+        state = graph(guard_of(tmp_path, LIMIT), model, tools_of_shop(shop)).invoke(user(), thread(f"t{second}"))
+        assert shop.refunds == paid
+        assert ("repeats the id" in str(results(state))) is (second == 60)
 
 
 # --- middlewares after the guard

@@ -87,6 +87,50 @@ def build(config):
     g.add_edge("a", END)
     return g
 
+# with a condition that returns lists: a:llm b:llm c:llm (*a (*b (?c a>) b>) c>)
+def choose(state):
+    return ["a", "b"] if state else "c"
+
+g = StateGraph(State)
+for name in ["a", "b", "c"]:
+    g.add_node(name, step)
+    g.add_edge(name, END)
+g.add_conditional_edges(START, choose, ["a", "b", "c"])
+
+# with a condition that is declared to return a list: a:llm b:llm (*a (*b a>) b>)
+def choose(state) -> list[str]:
+    return state["text"]
+
+g = StateGraph(State)
+for name in ["a", "b"]:
+    g.add_node(name, step)
+    g.add_edge(name, END)
+g.add_conditional_edges(START, choose, {"first": "a", "second": "b"})
+
+# with commands that lead to several nodes: boss:llm a:llm b:llm (>boss boss*a boss*b a>) b>)
+def boss(state):
+    llm.invoke(state)
+    return Command(goto=["a", "b"])
+
+g = StateGraph(State)
+g.add_node("boss", boss)
+g.add_edge(START, "boss")
+for name in ["a", "b"]:
+    g.add_node(name, step)
+    g.add_edge(name, END)
+
+# with several commands: boss:llm a:llm b:llm (>boss boss*a boss*b a>) b>)
+def boss(state):
+    llm.invoke(state)
+    return [Command(goto="a"), Command(goto="b")]
+
+g = StateGraph(State)
+g.add_node("boss", boss)
+g.add_edge(START, "boss")
+for name in ["a", "b"]:
+    g.add_node(name, step)
+    g.add_edge(name, END)
+
 # in the main part: a:llm (>a a>)
 def main():
     g = StateGraph(State)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,6 +60,9 @@ class GatewayProcess(DeskProcess):
             items += client.results([(call[0], output) for call, output in zip(calls, outputs, strict=True)])
         self.operator.kept[name] = items
         return Reply(shown_text)
+
+    def model_input(self) -> str:
+        return json.dumps(model().requests[-1], ensure_ascii=False)
 
     def _turn(self, turn: Any, agents: dict[str, Any]) -> Any:
         if not isinstance(turn, SubAgent | HandOff):

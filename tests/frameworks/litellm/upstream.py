@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from guardagent.testing.conformance import OneId, call_ids
+
 Turn = str | Sequence[tuple[str, Any]]
 """A final text, or the calls of a message; arguments that are a string are sent as they are."""
 
@@ -80,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         turn = self.server.next_turn(body)
+        if isinstance(turn, OneId):
+            self.server.ids[:0] = call_ids(turn)
         kind = next(ending for ending in _APIS if self.path.endswith(ending))
         whole, events = _APIS[kind](turn, self.server.next_id, body)
         if not body.get("stream"):

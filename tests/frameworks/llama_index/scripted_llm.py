@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
@@ -11,9 +10,8 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from pydantic import PrivateAttr
 
-from guardagent.testing.conformance import as_object
+from guardagent.testing.conformance import as_object, call_ids
 
-_ids = itertools.count(1)
 Turn = str | Sequence[tuple[str, Any]]
 
 
@@ -57,8 +55,8 @@ class ScriptedLLM(FunctionCallingLLM):
         if isinstance(turn, str):
             return ChatResponse(message=ChatMessage(role="assistant", content=turn))
         calls = [
-            ToolSelection(tool_id=f"call_{next(_ids)}", tool_name=name, tool_kwargs=as_object(args))
-            for name, args in turn
+            ToolSelection(tool_id=tool_id, tool_name=name, tool_kwargs=as_object(args))
+            for tool_id, (name, args) in zip(call_ids(turn), turn, strict=True)
         ]
         return ChatResponse(message=ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": calls}))
 

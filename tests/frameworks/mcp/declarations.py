@@ -13,6 +13,7 @@ ONE_REQUEST = (
 )
 
 _ALL = {
+    "repeated ids": "cannot occur because a call of MCP has no id of a model",
     "contradicting approval": ONE_REQUEST,
     "forged history": UNSEEN_MESSAGES,
     "streaming": UNSEEN_ANSWERS,
@@ -47,6 +48,10 @@ BREAKS = {
         "a serializer hides the value that the tool receives": "test_middleware.py::test_a_serializer_hides_nothing",
         "another spelling of a resource's URI": (
             "/enforcement/test_uri.py::test_a_rule_about_a_resource_holds_for_its_other_spellings"
+        ),
+        "a cache answers in place of the guard": (
+            "test_middleware.py::test_a_cache_answers_nothing_in_place_of_the_guard "
+            "test_middleware.py::test_a_client_caches_nothing_that_it_reads"
         ),
         "tools run before the guard is attached": (
             "test_middleware.py::test_calls_before_the_first_request_are_judged"

@@ -23,11 +23,13 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.transforms import ToolTransform
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ToolTransformConfig
 from mcp.client import Client as PlainClient
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolRequestParams, CallToolResult, ElicitResult, TextContent
 from pydantic import (
@@ -724,6 +726,102 @@ def test_tools_that_the_guard_cannot_wrap_are_refused(tmp_path: Path) -> None:
     server.add_middleware(ToolInjectionMiddleware([Tool.from_function(shop.refund)]))
     assert "injects tools" in replies(server, "legacy", refund(5))[0][1]
     assert shop.refunds == []
+
+
+LOGGED_IN = """version: 1
+policies:
+  - id: logged_in
+    temporal: |
+      G((tool:get_order || tool:resource.read || tool:prompt.get) -> O tool:authenticate)
+"""
+CARD = [
+    lambda of: of.call_tool("get_order", {"order_id": "W1"}),
+    lambda of: of.read_resource("shop://card"),
+    lambda of: of.get_prompt("card"),
+]
+UNCACHED = {"enabled": False}
+
+
+def cached_shop(guard: ToolGuard, shop: Shop, *, first: bool, **settings: Any) -> Any:
+    server = FastMCP("shop")
+    for name in ("authenticate", "get_order"):
+        server.tool(getattr(shop, name), name=name)
+    server.resource("shop://card")(lambda: "card 4242")
+    server.prompt(lambda: "card 4242", name="card")
+    layers = [ResponseCachingMiddleware(**settings), GuardMiddleware(guard)]
+    for layer in layers if first else reversed(layers):
+        server.add_middleware(layer)
+    return server
+
+
+async def seen_by_ann_and_bob(server: Any, read: Any) -> list[bool]:
+    """Returns whether each has read it; only Ann logs in."""
+    seen = []
+    for login in (True, False):
+        async with Client(server) as agent:
+            if login:
+                await agent.call_tool("authenticate", {"email": "ann@example.com"}, raise_on_error=False)
+            try:
+                await read(agent)
+            except Exception:  # noqa: BLE001 - each request has its own error
+                seen.append(False)
+            else:
+                seen.append(True)
+    return seen
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("read", CARD)
+def test_a_cache_answers_nothing_in_place_of_the_guard(tmp_path: Path, read: Any, *, first: bool) -> None:
+    """The guard refuses all calls beside a cache in front of it; Bob never gets the answer to Ann."""
+    server = cached_shop(guard_of(tmp_path, LOGGED_IN), Shop(), first=first)
+    assert run(seen_by_ann_and_bob(server, read)) == [False, False]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("read", CARD)
+def test_a_cache_behind_the_guard_is_judged(tmp_path: Path, read: Any, *, first: bool) -> None:
+    """Resources and prompts may be cached behind the guard: each look-up is judged, for its own caller."""
+    settings: dict[str, Any] = {"call_tool_settings": UNCACHED}
+    if first:
+        settings |= {"read_resource_settings": UNCACHED, "get_prompt_settings": UNCACHED}
+    server = cached_shop(guard_of(tmp_path, LOGGED_IN), Shop(), first=first, **settings)
+    assert run(seen_by_ann_and_bob(server, read)) == [True, False]
+
+
+def test_a_cache_is_refused_when_the_guard_is_added(tmp_path: Path) -> None:
+    """A cache that another process has filled would answer before the guard hears of the server."""
+    server = FastMCP("shop")
+    server.add_middleware(ResponseCachingMiddleware(call_tool_settings=UNCACHED))
+    with pytest.raises(InputError, match=r"read_resource_settings=.*or add it after the guard"):
+        GuardMiddleware(guard_of(tmp_path, LIMIT)).add_to(server)
+
+
+@pytest.mark.parametrize("library", ["fastmcp", "mcp"])
+def test_a_client_caches_nothing_that_it_reads(tmp_path: Path, library: str) -> None:
+    """A client with a cache that it shares would give Bob what only Ann may read: each read reaches the guard."""
+    read: list[str] = []
+
+    def card() -> str:
+        read.append("card")
+        return "card 4242"
+
+    guard = guard_of(tmp_path, LIMIT)
+    if library == "fastmcp":
+        server: Any = FastMCP("shop", cache_ttl=100, cache_scope="public")
+        GuardMiddleware(guard, conversation=lambda _: "c1").add_to(server)
+    else:
+        server = MCPServer("shop", cache_hints={"resources/read": CacheHint(100_000, "public")})
+        server._lowlevel_server.middleware.append(GuardServerMiddleware(guard, conversation=lambda _: "c1"))
+    server.resource("shop://card")(card)
+
+    async def session() -> None:
+        async with client(server, "2026-07-28") as agent:
+            for _ in range(2):
+                await agent.read_resource("shop://card")
+
+    run(session())
+    assert read == ["card", "card"]
 
 
 def test_resources_and_prompts_are_events(tmp_path: Path) -> None:

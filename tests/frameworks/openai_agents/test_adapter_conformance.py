@@ -27,7 +27,7 @@ from mcp.types import CallToolResult, TextContent, Tool
 
 from guardagent.enforcement import Approval
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, guarded, request
-from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, Shop, SubAgent, written
+from guardagent.testing.conformance import Call, Operator, Process, Reply, Script, Shop, SubAgent, call_ids, written
 from tests.frameworks.conforms import ProcessHost, Team, conformance_test, server_conformance_test, team_of
 from tests.frameworks.openai_agents.declarations import CANNOT
 
@@ -173,7 +173,8 @@ def _model(turns: list[Any]) -> Any:
 def _spoken(turn: Any) -> list[Any]:
     if isinstance(turn, str):
         return [assistant_message(turn)]
-    return [function_call(name, written(args), call_id=f"call_{next(_ids)}") for name, args in turn]
+    calls = zip(call_ids(turn), turn, strict=True)
+    return [function_call(name, written(args), call_id=call_id) for call_id, (name, args) in calls]
 
 
 def _escaped(text: str) -> str:

@@ -17,7 +17,8 @@ import pytest
 
 pytest.importorskip("agents.testing")
 
-from agents import RunContextWrapper, RunState
+from agents import Agent, RunContextWrapper, RunState
+from agents.testing import ScriptedModel
 
 from guardagent.enforcement import Approval, ApprovalRequest, SqliteLedger
 from guardagent.errors import InputError
@@ -42,6 +43,26 @@ def always(state: RunState[Any], item: Any) -> None:
 def edit(amount: int) -> Answer:
     """Returns an answer that edits the amount."""
     return lambda state, item: answer(state, item, Approval("edit", {"order_id": "W1", "amount": amount}))
+
+
+@pytest.mark.parametrize(("agents", "waits"), [("inner", True), ("outer", False)])
+def test_a_call_of_an_agent_as_a_tool_is_previewed_as_its_own(tmp_path: Path, agents: str, *, waits: bool) -> None:
+    """A rule for the inner agent asks about its call, with the digest of the request; one for the outer agent not."""
+    rules = APPROVED.replace("escalate\n", f"escalate\n    applies_to: {{agents: [{agents}]}}\n")
+    shop, guard = Shop(), guard_of(tmp_path, rules)
+    turns = [calls(refund(500)), calls("done")]
+    inner = Agent("inner", tools=shop_tools(shop), model=ScriptedModel(turns))
+    outer = agent_of(
+        guard,
+        [inner.as_tool("delegate", "delegates")],
+        calls(("delegate", {"input": "x"})),
+        calls("done"),
+        name="outer",
+    )
+    waiting = ran(outer).interruptions
+    assert [request(item).agent for item in waiting] == ["inner"] * waits
+    assert all(request(item).digest for item in waiting)
+    assert shop.refunds == ([] if waits else PAID)
 
 
 class Service:

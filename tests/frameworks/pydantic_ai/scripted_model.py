@@ -9,6 +9,8 @@ from typing import Any
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
+from guardagent.testing.conformance import call_ids
+
 Turn = str | Sequence[tuple[str, Any]]
 """A text, or calls with their arguments as an object or as JSON text."""
 
@@ -36,7 +38,8 @@ class ScriptedModel(FunctionModel):
         turn = self._next(messages, info)
         if isinstance(turn, str):
             return ModelResponse(parts=[TextPart(turn)])
-        return ModelResponse(parts=[ToolCallPart(name, args) for name, args in turn])
+        calls = zip(call_ids(turn), turn, strict=True)
+        return ModelResponse(parts=[ToolCallPart(name, args, tool_call_id=call_id) for call_id, (name, args) in calls])
 
     async def _stream(self, messages: list[Any], info: AgentInfo) -> AsyncIterator[Any]:
         turn = self._next(messages, info)
@@ -44,6 +47,6 @@ class ScriptedModel(FunctionModel):
             for at in range(0, len(turn), 4):
                 yield turn[at : at + 4]
             return
-        for at, (name, args) in enumerate(turn):
+        for at, (call_id, (name, args)) in enumerate(zip(call_ids(turn), turn, strict=True)):
             text = args if isinstance(args, str) else json.dumps(args)
-            yield {at: DeltaToolCall(name=name, json_args=text, tool_call_id=f"{id(self)}-{len(self.read)}-{at}")}
+            yield {at: DeltaToolCall(name=name, json_args=text, tool_call_id=call_id)}

@@ -20,6 +20,7 @@ from pydantic_ai import (
     CallDeferred,
     DeferredToolRequests,
     DeferredToolResults,
+    ModelRetry,
     RunContext,
     TextOutput,
     Tool,
@@ -824,3 +825,82 @@ def test_a_server_cannot_change_its_tools(tmp_path: Path) -> None:
     assert "denied until the operator" in model.read[1]
     assert "Ignore" not in str(model.shown)
     assert shop.wired == []
+
+
+@pytest.mark.parametrize("strategy", ["early", "graceful", "exhaustive"])
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_escalated_call_beside_the_answer_is_denied(tmp_path: Path, strategy: Any, *, asks: bool) -> None:
+    """The run ends, so that no reviewer is asked. The messages say so, and the next prompt goes on from them."""
+    shop, guard = Shop(), guard_of(tmp_path, APPROVED)
+    large = ("refund", {"order_id": "W1", "amount": 500})
+    turns: list[Turn] = [[large, ("final_result", {"note": "done"})], [("final_result", {"note": "bye"})]]
+    options: dict[str, Any] = {"output_type": [Refund, DeferredToolRequests], "end_strategy": strategy}
+    if asks:
+        options["tools"] = [Tool(shop.arefund, name="refund", requires_approval=True)]
+    agent, _ = agent_of(shop, turns, **options)
+    guarded(agent, guard)
+    first = run(agent, "please", conversation_id="c1")
+    assert first.output.note == "done"
+    assert ("propose it by itself" in reply_of(first, "refund")) is (strategy != "early" and not asks)
+    assert run(agent, "and?", message_history=first.all_messages(), conversation_id="c1").output.note == "bye"
+    assert shop.refunds == []
+
+
+def reply_of(result: Any, tool: str) -> str:
+    """Returns what the messages of a run have in reply to the call of a tool."""
+    parts = [part for message in result.all_messages() for part in message.parts]
+    (reply,) = [part.content for part in parts if part.part_kind == "tool-return" and part.tool_name == tool]
+    return str(reply)
+
+
+def test_an_escalated_call_beside_streamed_text_is_denied(tmp_path: Path) -> None:
+    """`run_stream` takes the text for the answer, whatever follows."""
+    from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+
+    shop = Shop()
+
+    async def both(messages: list[Any], info: Any) -> Any:
+        yield "Done."
+        if len(messages) == 1:
+            yield {1: DeltaToolCall("refund", '{"order_id": "A", "amount": 500}', tool_call_id="t1")}
+
+    agent = Agent(
+        FunctionModel(stream_function=both), tools=[shop.refund], output_type=TEXT_OR_WAIT, end_strategy="graceful"
+    )
+    guarded(agent, guard_of(tmp_path, APPROVED))
+
+    async def talk() -> None:
+        async with agent.run_stream("please", conversation_id="c1") as first:
+            assert await first.get_output() == "Done."
+        assert "propose it by itself" in reply_of(first, "refund")
+        async with agent.run_stream("and?", message_history=first.all_messages(), conversation_id="c1") as second:
+            assert await second.get_output() == "Done."
+
+    asyncio.run(talk())
+    assert shop.refunds == []
+
+
+def test_a_second_attempt_under_the_same_id_says_that_its_approval_was_used(tmp_path: Path) -> None:
+    """A tool that asks the model to try again has used the approval of its call; a new id gets a new question."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    tried, guard = list[int](), guard_of(tmp_path, APPROVED)
+
+    def say(messages: list[Any], info: Any) -> ModelResponse:
+        large = ToolCallPart("refund", {"order_id": "W1", "amount": 500}, tool_call_id="t1")
+        return ModelResponse(parts=[large if len(messages) < 4 else TextPart("done")])
+
+    def refund(order_id: str, amount: int) -> str:
+        tried.append(amount)
+        raise ModelRetry("not now")
+
+    agent = Agent(FunctionModel(say), tools=[Tool(refund)], output_type=TEXT_OR_WAIT, retries=3)
+    guarded(agent, guard)
+    waiting = run(agent, "please", conversation_id="c1")
+    answers = answer_requests(waiting.output, {"t1": True})
+    history = waiting.all_messages()
+    result = run(agent, message_history=history, deferred_tool_results=answers, conversation_id="c1")
+    assert "was used already" in str(result.all_messages()[-2])
+    assert "DeferredToolRequests" not in str(result.all_messages()[-2])
+    assert tried == [500]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from guardagent.frameworks.python import arun_agent
-from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, SubAgent, Turn, written
+from guardagent.testing.conformance import (
+    Call,
+    Desk,
+    HandOff,
+    Operator,
+    Reply,
+    Script,
+    SubAgent,
+    Turn,
+    call_ids,
+    written,
+)
 from tests.frameworks.conforms import DeskProcess, ProcessHost, conformance_test, server_conformance_test
 from tests.frameworks.python.declarations import CANNOT
-
-_ids = itertools.count(1)
 
 
 class PythonProcess(DeskProcess):
@@ -67,8 +75,8 @@ def _message(turn: str | Sequence[Call]) -> dict[str, Any]:
     if isinstance(turn, str):
         return {"role": "assistant", "content": turn}
     calls = [
-        {"id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": written(args)}}
-        for name, args in turn
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": written(args)}}
+        for call_id, (name, args) in zip(call_ids(turn), turn, strict=True)
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 

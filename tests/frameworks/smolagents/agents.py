@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from smolagents import CodeAgent, LogLevel, Model, Tool, ToolCallingAgent
@@ -17,11 +16,10 @@ from smolagents.models import (
     MessageRole,
 )
 
-from guardagent.testing.conformance import as_object
+from guardagent.testing.conformance import as_object, call_ids
 
 Kind = Literal["calls", "code"]
-Calls = Iterable[tuple[str, Any]]
-_ids = itertools.count(1)
+Calls = Sequence[tuple[str, Any]]
 
 
 class ScriptedModel(Model):
@@ -59,8 +57,9 @@ def spoken(kind: Kind, turn: str | Calls) -> ChatMessage:
     if kind == "code":
         lines = [f"final_answer({turn!r})"] if isinstance(turn, str) else [_code(name, args) for name, args in turn]
         return ChatMessage(role=MessageRole.ASSISTANT, content="<code>\n" + "\n".join(lines) + "\n</code>")
-    calls = [("final_answer", {"answer": turn})] if isinstance(turn, str) else list(turn)
-    return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=[_call(name, args) for name, args in calls])
+    calls = [("final_answer", {"answer": turn})] if isinstance(turn, str) else turn
+    tool_calls = [_call(call_id, name, args) for call_id, (name, args) in zip(call_ids(calls), calls, strict=True)]
+    return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=tool_calls)
 
 
 def _code(name: str, args: Mapping[str, Any]) -> str:
@@ -68,9 +67,9 @@ def _code(name: str, args: Mapping[str, Any]) -> str:
     return f"try:\n    print({name}(**{as_object(args)!r}))\nexcept Exception as error:\n    print(error)"
 
 
-def _call(name: str, args: Any) -> ChatMessageToolCall:
+def _call(call_id: str, name: str, args: Any) -> ChatMessageToolCall:
     function = ChatMessageToolCallFunction(name=name, arguments=args)
-    return ChatMessageToolCall(id=f"call_{next(_ids)}", type="function", function=function)
+    return ChatMessageToolCall(id=call_id, type="function", function=function)
 
 
 def _written(function: ChatMessageToolCallFunction) -> ChatMessageToolCallFunction:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from strands.models import Model
 
-_ids = itertools.count(1)
+from guardagent.testing.conformance import call_ids
+
 Turn = str | Sequence[tuple[str, Any]]
 
 
@@ -53,8 +53,8 @@ def _text(text: str) -> Iterable[Any]:
 
 
 def _calls(calls: Sequence[tuple[str, Any]]) -> Iterable[Any]:
-    for name, args in calls:
-        yield {"contentBlockStart": {"start": {"toolUse": {"name": name, "toolUseId": f"call_{next(_ids)}"}}}}
+    for call_id, (name, args) in zip(call_ids(calls), calls, strict=True):
+        yield {"contentBlockStart": {"start": {"toolUse": {"name": name, "toolUseId": call_id}}}}
         written = args if isinstance(args, str) else json.dumps(args)
         yield {"contentBlockDelta": {"delta": {"toolUse": {"input": written}}}}
         yield {"contentBlockStop": {}}

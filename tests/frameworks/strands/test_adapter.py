@@ -16,7 +16,7 @@ pytest.importorskip("strands")
 from mcp import StdioServerParameters, stdio_client
 from pydantic import BaseModel, SecretStr, field_serializer, field_validator
 from strands import Agent, tool
-from strands.hooks import AfterToolsEvent, BeforeToolCallEvent
+from strands.hooks import AfterToolCallEvent, AfterToolsEvent, BeforeToolCallEvent
 from strands.middleware import ExecuteToolStage
 from strands.multiagent import GraphBuilder, Swarm
 from strands.session import FileSessionManager
@@ -238,6 +238,30 @@ def test_a_tool_that_asks_a_person_itself_is_one_call(tmp_path: Path) -> None:
     agent = agent_of(guard_of(tmp_path, AT_MOST_ONE), shop, call, call, "done", tools=[asking])
     ran(agent, answers_to(ran(agent), "50"))
     assert shop.refunds == [("W1", 50)]
+
+
+def test_a_retry_of_an_approved_call_asks_again(tmp_path: Path) -> None:
+    """The first attempt has used its approval, and has failed; a hook retries it as a call of its own."""
+    tried, guard = list[int](), guard_of(tmp_path, APPROVED)
+
+    @tool(name="refund")
+    def failing(order_id: str, amount: int) -> str:
+        """Pays the second time."""
+        tried.append(amount)
+        if len(tried) == 1:
+            raise RuntimeError("down")
+        return "paid"
+
+    def retry(event: AfterToolCallEvent) -> None:
+        event.retry = event.result["status"] == "error" and len(tried) == 1
+
+    agent = agent_of(guard, Shop(), refund(500), "done", tools=[failing])
+    agent.hooks.add_callback(AfterToolCallEvent, retry)
+    waiting = ran(agent, answers_to(ran(agent), YES))
+    assert (waiting.stop_reason, tried) == ("interrupt", [500])
+    assert ran(agent, answers_to(waiting, YES)).stop_reason == "end_turn"
+    assert tried == [500, 500]
+    assert [event.status for event in guard.session("c1").history] == ["failed", "ok"]
 
 
 def test_a_new_call_does_not_continue_one_that_waits(tmp_path: Path) -> None:

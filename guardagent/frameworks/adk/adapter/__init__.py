@@ -33,11 +33,11 @@ from google.adk.tools.set_model_response_tool import SetModelResponseTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.genai import types
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import UNREAD, unaccepted_names
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge, answer, questions
-from guardagent.frameworks.adk.adapter.calls import AdkInvocation, spec_of
+from guardagent.frameworks.adk.adapter.calls import AdkInvocation, refuse_unasked, spec_of
 from guardagent.frameworks.adk.adapter.runs import AdkAdapter, AdkRun, RunnerHalted, conversation_id, text_of
 from guardagent.frameworks.adk.adapter.tools import (
     agents_of,
@@ -274,7 +274,9 @@ class GuardPlugin(BasePlugin):
         return None
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> LlmResponse | None:
-        """Withholds a model's answer that is denied."""
+        """Makes the ids of a model's calls unique, and withholds an answer that is denied."""
+        parts = llm_response.content.parts if llm_response.content is not None else None
+        make_ids_unique((part.function_call for part in parts or () if part.function_call is not None), "id")
         run = self._run(callback_context)
         if not self._answers.judges(run):
             return None
@@ -285,6 +287,7 @@ class GuardPlugin(BasePlugin):
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> Any:
         """Withholds an answer that is denied, whoever wrote it; a judged answer is not streamed."""
         run = self._run(invocation_context)
+        await refuse_unasked(self._guard, run, event)
         if not self._answers.judges(run):
             return None
         return await self._answers.event(run, event, _user_text(invocation_context))

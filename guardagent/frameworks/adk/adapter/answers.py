@@ -241,9 +241,7 @@ def _shown_digest(context: Any) -> str | None:
     answered = set[str]()
     for event in reversed(context.session.events):
         if event.author == "user":
-            answered.update(
-                function_response.id for function_response in event.get_function_responses() if function_response.id
-            )
+            answered.update(response.id for response in event.get_function_responses() if response.id)
         for call in event.get_function_calls():
             about = (call.args or {}).get(_CALL)
             if call.name != CONFIRMATION or call.id not in answered or not isinstance(about, Mapping):

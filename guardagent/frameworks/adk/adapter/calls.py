@@ -13,7 +13,7 @@ from google.adk.workflow._errors import NodeInterruptedError
 
 from guardagent._support.arguments import ambiguous_names
 from guardagent._support.execution import Procedure, adrive
-from guardagent.enforcement import HostCall, Outcome, ToolSpec
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.host_adapter import HANDOFF, ToolInvocation, explained, plain_or_text
@@ -25,6 +25,7 @@ from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.adk.adapter.answers import approval_of
 from guardagent.frameworks.adk.adapter.runs import (
     AdkAdapter,
+    AdkRun,
     AdkScope,
     calling_event,
     outcome_of,
@@ -191,6 +192,22 @@ _TWICE = (
 _BEGUN = "this call has begun already, and its outcome is unknown; propose it again if it is still needed"
 
 
+_TRANSFERRED = (
+    "this call needs human approval, which ADK cannot request beside a transfer to another agent in the same message; "
+    "propose it by itself"
+)
+
+
+async def refuse_unasked(guard: EnforcementPoint, run: AdkRun, event: Any) -> None:
+    """Denies the calls of an event that wait for a reviewer if it hands over: the host then asks nobody."""
+    if not event.actions.transfer_to_agent:
+        return
+    for response in event.get_function_responses():
+        if (call := run.asking.pop(response.id, None)) is not None:
+            response.response = {"error": (await guard.arefuse(call, _TRANSFERRED)).feedback()}
+            event.actions.requested_tool_confirmations.pop(response.id, None)
+
+
 class AwaitedApprovalError(Exception):
     """The call waits for a reviewer: the host shows the request, and runs the tool again after the answer."""
 
@@ -319,6 +336,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
         request = life.request(call, verdict)
         context.request_confirmation(hint=request.text(), payload=request.to_dict())
         context.actions.skip_summarization = True
+        self.around.run.asking[context.function_call_id] = call
         raise AwaitedApprovalError
 
     def outcome(self, output: Any) -> Outcome | None:

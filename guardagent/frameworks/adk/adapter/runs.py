@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from guardagent.enforcement import EnforcementPoint, Outcome
+from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.host_adapter import HostAdapter, plain_or_text
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostSurroundings
 from guardagent.errors import GuardError, InputError, ToolDenied, error_text
@@ -95,6 +95,7 @@ class AdkRun(HostRun):
         passed: the answers that were judged and may be shown.
         shown: the messages of the session.
         notes: the adapter's notes on the conversation; None until they are read.
+        asking: the calls that wait for a reviewer, by the host's id.
     """
 
     halt_error = RunnerHalted
@@ -104,6 +105,7 @@ class AdkRun(HostRun):
     passed: set[str] = field(default_factory=set)
     shown: ShownMessages = field(default_factory=ShownMessages)
     notes: dict[Any, Any] | None = None
+    asking: dict[str, HostCall] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,19 +294,8 @@ class _AdkTraversal:
         return box
 
     def _describe(self, node: str, agent: Any, box: AgentTools, within: tuple[str, ...]) -> None:
-        self.assembly.describe(
-            node,
-            "tool" if box.names else "llm",
-            agent.name,
-            tools=box.names,
-            gated_tools=box.gated,
-            model_chooses=bool(box.names),
-            **box.metadata(),
-            within=within,
-            **source_location(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__),
-        )
-        for note in box.notes:
-            self.assembly.note(f"{node}: {note}")
+        place = source_location(agent, agent.name, "LlmAgent", "Agent", type(agent).__name__)
+        self.assembly.describe_agent(node, agent.name, box, within=within, **place)
         for name, inner in box.runs:
             self.call(node, name, inner)
 

@@ -157,7 +157,8 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
     box = AgentTools()
     for tool in tools:
         if isinstance(tool, UnknownValue):
-            _unknown_tool(box, tool)
+            box.add_outside(tool)
+            box.escalates = True
         elif is_a(tool, ADK, "BaseNode"):
             _node(box, str(_name(tool)), tool)
         elif is_a(tool, ADK, "BaseToolset"):
@@ -167,16 +168,8 @@ def toolbox(tools: Iterable[object]) -> AgentTools:
         elif callable(tool):
             _function(box, _name_of_callable(tool), tool)
         elif tool is not None:
-            _wildcard(box, type(tool).__name__, None)
+            box.add_source(type(tool).__name__)
     return box
-
-
-def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
-    """Adds a tool defined elsewhere: a function of that name, or a toolset."""
-    if tool.is_function:
-        box.add(tool.name)
-    box.escalates = True
-    _wildcard(box, tool.name, None)
 
 
 def _tool(box: AgentTools, tool: Any) -> None:
@@ -291,14 +284,7 @@ def _toolset(box: AgentTools, toolset: Any) -> None:
     for tool in held:
         box.add(f"{prefix}{tool.name}", gate if gate is not None else _gate_of(tool))
     if not (held and is_a(toolset, ADK, "OpenAPIToolset")):
-        _wildcard(box, f"{prefix}{type(toolset).__name__}", gate)
-
-
-def _wildcard(box: AgentTools, source: str, gate: str | None) -> None:
-    """Adds a wildcard for tools of which only the source is known."""
-    box.add(f"{source}.*", gate)
-    if f"{source}.*" not in box.unknown:
-        box.unknown.append(f"{source}.*")
+        box.add_source(f"{prefix}{type(toolset).__name__}", gate)
 
 
 def _gate_of(tool: object) -> str | None:

@@ -28,20 +28,13 @@ require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
 
 from ag2 import Agent
-from ag2.events import (
-    ModelMessage,
-    ModelMessageChunk,
-    ModelReasoning,
-    ModelResponse,
-    ToolErrorEvent,
-    ToolResultEvent,
-)
+from ag2.events import ModelMessage, ModelMessageChunk, ModelReasoning, ModelResponse, ToolErrorEvent, ToolResultEvent
 from ag2.middleware import BaseMiddleware
 from ag2.tools import Toolkit
 from ag2.tools.builtin.tool_search import ToolSearchTool
 from ag2.tools.final.function_tool import FunctionTool
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import HostAdapter, last_user_text, withheld
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.ag2.adapter.calls import (
@@ -147,7 +140,7 @@ class TurnMiddleware(BaseMiddleware):
             response = await self._judged(call_next, events, context)
         else:
             response = await call_next(events, context)
-        proposed.update(call.id for call in response.tool_calls.calls)
+        proposed.update(make_ids_unique(response.tool_calls.calls, "id"))
         return response
 
     async def on_tool_execution(self, call_next: Any, event: Any, context: Any) -> Any:

@@ -287,6 +287,12 @@ _CANNOT_ASK = (
 )
 
 
+_HANDS_OVER = (
+    "this call needs human approval, for which the host would drop the hand-off in the same message; "
+    "propose it by itself"
+)
+
+
 class ClientInvocation(ToolInvocation[ClientScope]):
     """One call of a tool.
 
@@ -358,7 +364,10 @@ class ClientInvocation(ToolInvocation[ClientScope]):
             edited = approval.choice == "edit" or answered.get("edited") is True
         if verdict.decision is not Decision.ESCALATE or self.guard.approver is not None:
             return verdict, call
-        if self.around.asks and self.around.call is None and call.conversation:
+        run, asks = self.around.run, self.around.asks and self.around.call is None and bool(call.conversation)
+        if asks and self.target is None and run is not None and run.hands_over:
+            return explained(verdict, _HANDS_OVER), call
+        if asks:
             raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
         return explained(verdict, _CANNOT_ASK), call
 

@@ -34,7 +34,7 @@ from agent_framework import (
 from guardagent._support.execution import adrive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
-from guardagent.enforcement.calls import plain_arguments
+from guardagent.enforcement.calls import make_ids_unique, plain_arguments
 from guardagent.enforcement.host_adapter import HANDOFF, UNREAD, HostAdapter
 from guardagent.enforcement.host_runs import Named, awaited
 from guardagent.errors import InputError, ToolDenied
@@ -173,7 +173,10 @@ class ModelMiddleware(ChatMiddleware):
         return await self._judge.of_model(response)
 
     def _note(self, response: Any) -> None:
-        self._run.proposed.update(call_ids(response.messages, "function_call"))
+        contents = (content for message in response.messages for content in message.contents)
+        calls = [content for content in contents if content.type == "function_call"]
+        self._run.hands_over = any(call.name in self._run.handoffs for call in calls)
+        self._run.proposed.update(make_ids_unique(calls, "call_id"))
 
 
 # --- the setup

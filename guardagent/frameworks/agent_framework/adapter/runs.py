@@ -51,6 +51,7 @@ class ClientRun(ModelRun):
         proposed: the ids of the calls that models proposed in this conversation.
         handoffs: the host's names of the tools that hand the conversation over -> the agent that takes over.
         handed_over: whether one of these was called.
+        hands_over: whether the model's last message calls one.
     """
 
     halt_error = AgentFrameworkHalted
@@ -58,6 +59,7 @@ class ClientRun(ModelRun):
     proposed: set[str] = field(default_factory=set)
     handoffs: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     handed_over: bool = False
+    hands_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

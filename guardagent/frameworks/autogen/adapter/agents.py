@@ -15,6 +15,7 @@ from autogen_agentchat.messages import CodeExecutionEvent, StopMessage, TextMess
 from autogen_agentchat.teams import BaseGroupChat
 from autogen_core.models import AssistantMessage, CreateResult, FunctionExecutionResult
 
+from guardagent.enforcement import make_ids_unique
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.calls import AnswerHold
 from guardagent.frameworks.autogen.adapter.runs import (
@@ -84,7 +85,7 @@ class _GuardedAssistant(_GuardedChatAgent):
         async with aclosing(super()._call_llm(*args, **kwargs)) as results:
             async for result in results:
                 if turn is not None and isinstance(result, CreateResult) and not isinstance(result.content, str):
-                    turn.proposed.update(call.id for call in result.content)
+                    turn.proposed.update(make_ids_unique(result.content, "id"))
                 yield result
 
     @classmethod

@@ -16,10 +16,11 @@ from autogen_agentchat.messages import BaseChatMessage, TextMessage
 from autogen_core.models import AssistantMessage
 from pydantic import BaseModel
 
-from guardagent._support.execution import adrive
+from guardagent._support.execution import Procedure, adrive
 from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments, plain_value
 from guardagent.enforcement.host_adapter import HANDOFF, HostAdapter, ToolInvocation, withheld
+from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.tool_arguments import refuse_opaque
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.runs import AutoGenScope, spoken_text
@@ -126,6 +127,9 @@ class NamedArguments:
 # --- calls
 
 
+_DISCARDED = "the host discards all hand-offs of a message but the first; propose this one by itself"
+
+
 class AutoGenInvocation(ToolInvocation[AutoGenScope]):
     """One call of a tool, or of an executor of code.
 
@@ -166,6 +170,13 @@ class AutoGenInvocation(ToolInvocation[AutoGenScope]):
             if around.call is None:
                 options |= {"messages": turn.messages, "seen": turn.seen}
         return {**options, "action": HANDOFF} if self.name == HANDOFF else options
+
+    def judge(self, call: HostCall) -> Procedure[JudgedCall]:
+        """Judges a call. Of several hand-offs in a message the host discards all but the first."""
+        turn = self.around.turn
+        if self._to is None or turn is None or turn.handoffs.setdefault(turn.step, call.id) == call.id:
+            return (yield from super().judge(call))
+        return (yield from self.guard.lifecycle.refuse(call, _DISCARDED)), call
 
     def inside(self, call: HostCall) -> AutoGenScope:
         return replace(self.around, conversation=call.conversation, call=call, turn=None, tool_id=None)

@@ -58,6 +58,7 @@ class AutoGenTurn:
         step: the number of the model's messages.
         messages: the messages that the model has read, as rules read them.
         seen: the ids of the calls whose results are among these, and that no model has proposed here.
+        handoffs: the id of the first hand-off of each message, by its number.
     """
 
     agent: str
@@ -66,6 +67,7 @@ class AutoGenTurn:
     step: int = 0
     messages: Sequence[dict[str, str]] = ()
     seen: Sequence[str] = ()
+    handoffs: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

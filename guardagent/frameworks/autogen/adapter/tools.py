@@ -41,18 +41,8 @@ from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.autogen.adapter.calls import (
-    MODEL,
-    AutoGenArguments,
-    AutoGenInvocation,
-    NamedArguments,
-)
-from guardagent.frameworks.autogen.adapter.runs import (
-    AutoGenScope,
-    outcome_of,
-    outcome_of_code,
-    outcome_of_result,
-)
+from guardagent.frameworks.autogen.adapter.calls import MODEL, AutoGenArguments, AutoGenInvocation, NamedArguments
+from guardagent.frameworks.autogen.adapter.runs import AutoGenScope, outcome_of, outcome_of_code, outcome_of_result
 
 _log = logging.getLogger("guardagent")
 
@@ -187,7 +177,25 @@ def undumped(what: str) -> InputError:
 _STATIC = ("list_tools", "call_tool", "call_tool_stream")
 
 
-class _GuardedStatic(StaticWorkbench):
+class _GuardedWorkbench(Workbench):
+    """Runs as long as another workbench."""
+
+    guardagent_inner: Any
+
+    async def start(self) -> None:
+        await self.guardagent_inner.start()
+
+    async def stop(self) -> None:
+        await self.guardagent_inner.stop()
+
+    async def reset(self) -> None:
+        await self.guardagent_inner.reset()
+
+    def dump_component(self) -> Any:
+        raise undumped("the workbench")
+
+
+class _GuardedStatic(_GuardedWorkbench, StaticWorkbench):
     """Offers the guarded forms of another workbench's tools, also of those that it gets later."""
 
     def __init__(self, workbench: StaticWorkbench, owner: AssistantTools, place: str) -> None:
@@ -215,24 +223,12 @@ class _GuardedStatic(StaticWorkbench):
         accepted = self.guardagent_owner.adapter.guard.accepted
         return [_hidden(schema["name"]) if accepted.unaccepted(schema["name"]) else schema for schema in schemas]
 
-    async def start(self) -> None:
-        await self.guardagent_inner.start()
-
-    async def stop(self) -> None:
-        await self.guardagent_inner.stop()
-
-    async def reset(self) -> None:
-        await self.guardagent_inner.reset()
-
-    def dump_component(self) -> Any:
-        raise undumped("the workbench")
-
 
 class _GuardedStaticStream(_GuardedStatic, StaticStreamWorkbench):
     """As above, for workbenches whose tools stream their results."""
 
 
-class _GuardedChangingWorkbench(Workbench):
+class _GuardedChangingWorkbench(_GuardedWorkbench):
     """Judges the calls of a workbench whose tools can change, by the schemas that it listed last."""
 
     def __init__(self, workbench: Workbench, owner: AssistantTools, place: str) -> None:
@@ -282,24 +278,12 @@ class _GuardedChangingWorkbench(Workbench):
             raise InputError(f"there is no tool {name!r}")
         return validate_arguments(name, arguments, self._specs[name].schema)
 
-    async def start(self) -> None:
-        await self.guardagent_inner.start()
-
-    async def stop(self) -> None:
-        await self.guardagent_inner.stop()
-
-    async def reset(self) -> None:
-        await self.guardagent_inner.reset()
-
     async def save_state(self) -> Mapping[str, Any]:
         state: Mapping[str, Any] = await self.guardagent_inner.save_state()
         return state
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         await self.guardagent_inner.load_state(state)
-
-    def dump_component(self) -> Any:
-        raise undumped("the workbench")
 
 
 def guarded_workbench(workbench: Any, owner: AssistantTools, place: str) -> Any:

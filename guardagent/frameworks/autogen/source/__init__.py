@@ -317,18 +317,16 @@ class ChatRegions:
     def agent(self, agent: Any) -> Region:
         """The region of one agent, with the chats that it holds before it answers."""
         if id(agent) not in self._regions:
-            chat_participant = ChatParticipant(agent)
-            node = self.assembly.id(agent, chat_participant.name)
+            participant = ChatParticipant(agent)
+            node = self.assembly.id(agent, participant.name)
             region = single(node)
             self._regions[id(agent)] = agent, region
-            tools = chat_participant.tools if chat_participant.is_known else None
+            tools = participant.tools if participant.is_known else None
             self.assembly.describe(
-                node, chat_participant.kind, chat_participant.name, tools=tools.names if tools else (),
-                gated_tools=tools.gated if tools else (), **chat_participant.metadata,
+                node, participant.kind, participant.name, tools=tools.names if tools else (),
+                gated_tools=tools.gated if tools else (), **participant.metadata,
             )  # fmt: skip
-            inner = [
-                self._nested(agent, nested) for nested in (chat_participant.nested if chat_participant.is_known else ())
-            ]
+            inner = [self._nested(agent, nested) for nested in (participant.nested if participant.is_known else ())]
             if is_a(agent, PACKAGE, "SocietyOfMindAgent") and is_manager(agent.chat_manager):
                 inner.append(self.group(agent.chat_manager.groupchat, None))
                 self.assembly.connect([RegionExit(node, conditional=True)], inner[-1].entries)

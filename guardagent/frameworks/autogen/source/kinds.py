@@ -20,14 +20,7 @@ from guardagent.frameworks.autogen.source.participants import (
     swarm,
 )
 from guardagent.workflow.extraction import is_a
-from guardagent.workflow.python_source.stubs import (
-    REQUIRED,
-    ClassStub,
-    ObjectStub,
-    Program,
-    make,
-    record_start,
-)
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, Program, make, record_start
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,

@@ -18,13 +18,7 @@ from guardagent.frameworks.autogen.extractor.agents import CODE
 from guardagent.workflow.extraction import AgentTools, UnknownValue, defined_outside, is_a
 from guardagent.workflow.model.graph import NodeKind, mark
 from guardagent.workflow.python_source.bodies import ReadableFunction, opaque_calls_in, summarize
-from guardagent.workflow.python_source.stubs import (
-    REQUIRED,
-    ClassStub,
-    ObjectStub,
-    Program,
-    make,
-)
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, Program, make
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
     Arguments,

@@ -31,6 +31,7 @@ from claude_agent_sdk import (
 from guardagent._support.execution import adrive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import edit_note
+from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, Named, naming
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -243,6 +244,8 @@ class ClaudeCalls:
         self._released: dict[str, HostCall] = {}
         self._escalated: dict[str, JudgedCall] = {}
         self._vetoed: set[str] = set()
+        self._proposed: set[str] = set()
+        self._repeated: set[str] = set()
         self._notes: dict[str, str] = {}
 
     def know(self, specs: Iterable[ToolSpec]) -> None:
@@ -270,8 +273,10 @@ class ClaudeCalls:
         return release_output(args)
 
     def _require_new(self, call_id: str) -> None:
-        if call_id in self._released or call_id in self._escalated:
-            raise InputError(f"a call with the id {call_id!r} is in flight")
+        if call_id in self._proposed:  # the host runs both, and shows its model the result of the first only
+            self._repeated.add(call_id)
+            raise InputError(REPEATS)
+        self._proposed.add(call_id)
 
     def fit(self, tool: str, args: Any) -> Mapping[str, Any]:
         """Returns the arguments as the tool would get them: for a tool of this process, with the schema's defaults.
@@ -371,12 +376,15 @@ class ClaudeCalls:
             outcome = replace(outcome, failed=None)
         await self.guard.aafter(call, outcome)
 
-    def forget(self, call_ids: list[str]) -> None:
-        """Forgets what is left of calls that have ended."""
+    def forget(self, call_ids: list[str]) -> str:
+        """Forgets what is left of calls that have ended. Returns a note for the model; empty if there is none."""
+        note = REPEATS if self._repeated.intersection(call_ids) else ""
         for call_id in call_ids:
             self._escalated.pop(call_id, None)
-            self._vetoed.discard(call_id)
             self._notes.pop(call_id, None)
+        for ids in (self._vetoed, self._proposed, self._repeated):
+            ids.difference_update(call_ids)
+        return note
 
 
 def same(args: Any, others: Any) -> bool:

@@ -7,6 +7,7 @@ and may not change it once it is judged. The reviewer answers escalations, and t
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
@@ -52,8 +53,9 @@ def watched(matchers: Iterable[Any], calls: ClaudeCalls) -> list[Any]:
 
 def _watched(own: Any, calls: ClaudeCalls) -> Any:
     async def hook(hook_input: Any, tool_use_id: str | None, context: Any) -> Any:
+        proposed = copy.deepcopy(hook_input["tool_input"])  # a hook may change its input in place
         output = await own(hook_input, tool_use_id, context)
-        if _changes(output, hook_input):
+        if _changes(output, proposed):
             output = deny_output(_CHANGES)
         if _stops(output):
             await calls.veto(str(hook_input["tool_use_id"]))
@@ -62,9 +64,9 @@ def _watched(own: Any, calls: ClaudeCalls) -> Any:
     return hook
 
 
-def _changes(output: Any, hook_input: Any) -> bool:
+def _changes(output: Any, proposed: Any) -> bool:
     changed = _specific(output).get("updatedInput")
-    return changed is not None and not same(changed, hook_input["tool_input"])
+    return changed is not None and not same(changed, proposed)
 
 
 def _stops(output: Any) -> bool:
@@ -144,12 +146,14 @@ class ClaudeHooks:
 
     async def post_tool_batch(self, hook_input: Any, _id: str | None, _context: Any) -> dict[str, Any]:
         """Notes that the calls of a message have ended: the next denials are another turn."""
+        note = ""
         try:
             (await self.sessions.of(hook_input)).next_batch(str(hook_input.get("agent_id") or ""))
-            self.calls.forget([str(tool_call.get("tool_use_id")) for tool_call in hook_input.get("tool_calls") or ()])
+            ended = [str(tool_call.get("tool_use_id")) for tool_call in hook_input.get("tool_calls") or ()]
+            note = self.calls.forget(ended)
         except Exception as error:  # noqa: BLE001 - denials count as of one turn
             _log.error("the end of a turn was not noted: %s", error_text(error))
-        return {}
+        return {"hookSpecificOutput": {"hookEventName": "PostToolBatch", "additionalContext": note}} if note else {}
 
     def _end(self, hook_input: Any) -> dict[str, Any]:
         """Tells the model what ran. Ends the run of an agent once the run of one of its sub-agents was ended."""
@@ -268,7 +272,11 @@ class ReviewedCalls:
         return replace(result, updated_input=args)
 
     async def _shown(self, call: HostCall, context: Any, why: str | None) -> Any:
-        return await self._own(call.tool, thaw(call.args), replace(context, decision_reason=why))
+        shown = thaw(call.args)
+        result = await self._own(call.tool, shown, replace(context, decision_reason=why))
+        if isinstance(result, PermissionResultAllow) and result.updated_input is None:
+            return replace(result, updated_input=shown)  # the callback may have changed them in place
+        return result
 
 
 def _approval(result: Any, call: HostCall) -> Approval:

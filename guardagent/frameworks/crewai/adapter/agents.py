@@ -27,6 +27,7 @@ from pydantic import PrivateAttr
 
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, unaccepted_names
 from guardagent.enforcement.host_runs import Named
 from guardagent.enforcement.tool_arguments import ToolArguments
@@ -79,6 +80,7 @@ class _CrewAgent(Agent):
     """Runs its tasks in a conversation, with guarded tools. Its copies are guarded, too."""
 
     _guardagent: CrewAttachment | None = PrivateAttr(default=None)
+    _guardagent_repeated: set[int] = PrivateAttr(default_factory=set)
 
     def copy(self) -> Any:
         return attachment_of(self).guard_agent(super().copy())
@@ -300,6 +302,7 @@ EXECUTOR_PARTS = (
     "original_tools",
     "tools_handler",
     "_execute_single_native_tool_call",
+    "_should_parallelize_native_tool_calls",
     "_handle_agent_action",
     "_ensure_step_executor",
     "_step_executor",
@@ -340,8 +343,13 @@ class _CrewExecutor(AgentExecutor):
             except RunEndedError as ended:
                 return {"output": ended.reason}
 
+    def _should_parallelize_native_tool_calls(self, tool_calls: list[Any]) -> bool:
+        self._guardagent_repeated = _repeated(tool_calls)
+        return super()._should_parallelize_native_tool_calls(tool_calls)  # type: ignore[no-any-return]
+
     def _execute_single_native_tool_call(self, tool_call: Any) -> dict[str, Any]:
-        with enter(_attachment(self).propose(extract_tool_call_info(tool_call))):
+        repeated = id(tool_call) in self._guardagent_repeated
+        with enter(_attachment(self).propose(extract_tool_call_info(tool_call), repeated=repeated)):
             result: dict[str, Any] = super()._execute_single_native_tool_call(tool_call)
         _check()
         return result
@@ -367,10 +375,23 @@ class _CrewSteps(StepExecutor):
         _check()
         return result
 
-    def _execute_native_tool_calls(self, *args: Any, **kwargs: Any) -> Any:
-        result = super()._execute_native_tool_calls(*args, **kwargs)
+    def _execute_native_tool_calls(self, tool_calls: list[Any], *args: Any, **kwargs: Any) -> Any:
+        repeated = _repeated(tool_calls)
+        left = [tool_call for tool_call in tool_calls if id(tool_call) not in repeated]
+        result = super()._execute_native_tool_calls(left, *args, **kwargs)
         _check()
-        return result
+        return f"{result}\n{REPEATS}" if repeated else result
+
+
+def _repeated(tool_calls: Iterable[Any]) -> set[int]:
+    """Returns the identities of the calls that repeat the id of another one before them."""
+    ids, repeated = set[str](), set[int]()
+    for tool_call in tool_calls:
+        call_id = next(iter(extract_tool_call_info(tool_call) or ("",)))
+        if call_id and call_id in ids:
+            repeated.add(id(tool_call))
+        ids.add(call_id)
+    return repeated
 
 
 @cache
@@ -572,11 +593,16 @@ class CrewAttachment(HostAdapter[CrewScope]):
             self.listed.check()  # the host makes executors before it knows all tools
         return self.begin(lambda outer: CrewRun(outer, executor=executor, last_task=last_task))
 
-    def propose(self, proposed: Iterable[Any] | None) -> CrewScope:
-        """Notes a call that a model proposed. Returns the surroundings in which it runs."""
+    def propose(self, proposed: Iterable[Any] | None, *, repeated: bool = False) -> CrewScope:
+        """Notes a call that a model proposed. Returns the surroundings in which it runs.
+
+        Args:
+            proposed: the call's id and more.
+            repeated: whether another call of its message has its id.
+        """
         around = self.around()
         call_id = next(iter(proposed), None) if proposed else None
         if not isinstance(call_id, str) or around.call is not None:
             return around
         self.proposed(around).add(call_id)
-        return replace(around, tool_id=call_id)
+        return replace(around, tool_id=f"{call_id}_repeated_1" if repeated else call_id)

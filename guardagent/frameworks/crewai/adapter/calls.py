@@ -32,14 +32,7 @@ from guardagent.enforcement.tool_arguments import (
     takes_any_name,
 )
 from guardagent.errors import InputError, ToolDenied, error_text
-from guardagent.frameworks.crewai.adapter.runs import (
-    CrewScope,
-    chat,
-    outcome_of,
-    outcome_of_error,
-    result_ids,
-    scope,
-)
+from guardagent.frameworks.crewai.adapter.runs import CrewScope, chat, outcome_of, outcome_of_error, result_ids, scope
 from guardagent.types import Verdict
 
 # --- arguments

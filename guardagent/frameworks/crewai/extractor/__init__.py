@@ -306,13 +306,11 @@ class FlowMethod:
         kind: NodeKind = "human" if self.has_feedback else "router" if self.definition.router else "subgraph"
         own = self._single_node(node, kind)
         nodes = own.nodes.union(*(region.nodes for region in regions.values()))
-        for ordered_link, other in steps.ordered_links:
-            if ordered_link != BEGIN:
-                branches = _branches(steps, ordered_link)
-                exits = [
-                    replace(leave, conditional=leave.conditional or branches) for leave in regions[ordered_link].exits
-                ]
-                self.assembly.connect(exits, _entries(steps, ordered_link, other, regions[other]))
+        for link, other in steps.ordered_links:
+            if link != BEGIN:
+                branches = _branches(steps, link)
+                exits = [replace(leave, conditional=leave.conditional or branches) for leave in regions[link].exits]
+                self.assembly.connect(exits, _entries(steps, link, other, regions[other]))
         inner = Region(
             tuple(entry for key in _first_steps(steps) for entry in _entries(steps, BEGIN, key, regions[key])),
             tuple(_last(leave, steps, key) for key in steps.last for leave in regions[key].exits),

@@ -142,11 +142,9 @@ class CrewReader(Outcomes):
         key = (id(owner), method)
         if key not in self._by_method:
             self._by_method[key] = (owner, UNKNOWN)
-            method_function = _unwrapped(vars(owner.callee).get(method))
+            function = _unwrapped(vars(owner.callee).get(method))
             created = (
-                self.call(inspect.unwrap(method_function), Arguments((exactly(owner),)))
-                if method_function is not None
-                else UNKNOWN
+                self.call(inspect.unwrap(function), Arguments((exactly(owner),))) if function is not None else UNKNOWN
             )
             named = tuple(self._with_config(value, owner, method) for value in created.known)
             self._by_method[key] = (owner, Values(named, created.complete))

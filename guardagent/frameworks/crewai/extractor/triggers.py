@@ -146,8 +146,7 @@ class Triggers:
             return True
         known = frozenset() if self._can_repeat(source, event) else self._certain(source) | {event}
         if any(
-            is_satisfied(listen_condition, known) and self._requires(listen_condition, event)
-            for listen_condition in self._listen_conditions
+            is_satisfied(condition, known) and self._requires(condition, event) for condition in self._listen_conditions
         ):
             return True
         if event == source or self.methods[source].start:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from guardagent._support.execution import adrive, drive
 from guardagent._support.requirements import require
 from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
@@ -27,7 +28,7 @@ from langgraph.types import Command, Interrupt
 from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError
 from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
-from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls
+from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls, with_unique_ids
 from guardagent.frameworks.langgraph.adapter.runs import RunStopped, conversation_of, messages_of, require_nested
 from guardagent.frameworks.langgraph.adapter.tools import MARK, has_reviewer
 
@@ -93,32 +94,26 @@ class GuardMiddleware(AgentMiddleware):
     @hook_config(can_jump_to=["end"])
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
         """Ends the run after the agent's last replan: control returns to the user, with the reason."""
-        for message in reversed(messages_of(state)):
-            if getattr(message, "type", "") != "tool":
-                return None
-            artifact = message.artifact
-            denial = artifact.get(MARK) if isinstance(artifact, Mapping) else None
-            if isinstance(denial, Mapping) and denial.get("gave_up"):
-                return {"jump_to": "end", "messages": [AIMessage(content="\n".join(map(str, denial["reasons"])))]}
-        return None
+        reasons = _last_reasons(state, "messages")
+        return None if reasons is None else {"jump_to": "end", "messages": [AIMessage(content="\n".join(reasons))]}
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Attaches new tools, and judges the answer before a user sees it."""
         self._calls.attach(request.tools)
-        response = handler(self._answers.without_streaming(request))
-        verdict = self._answers.denial(self._answers.of_model(request, response))
+        response = with_unique_ids(handler(self._answers.without_streaming(request)))
+        verdict = drive(self._answers.denial(self._answers.of_model(request, response)))
         return response if verdict is None else without_answer(response, verdict)
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """Judges the answer of a model that is called in a coroutine."""
         self._calls.attach(request.tools)
-        response = await handler(self._answers.without_streaming(request))
-        verdict = await self._answers.adenial(self._answers.of_model(request, response))
+        response = with_unique_ids(await handler(self._answers.without_streaming(request)))
+        verdict = await adrive(self._answers.denial(self._answers.of_model(request, response)))
         return response if verdict is None else without_answer(response, verdict)
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002 - as above
         """Judges the end of a run, unless its answer was judged before."""
-        verdict = self._answers.denial(self._answers.of_state(state))
+        verdict = drive(self._answers.denial(self._answers.of_state(state)))
         return None if verdict is None else without_ending(state, verdict)
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -183,7 +178,7 @@ def guarded_answer_node(guard: EnforcementPoint, messages_key: str = "messages")
     answers = Answers(guard)
 
     def judge(state: Any) -> dict[str, Any]:
-        verdict = answers.denial(answers.of_state(state, messages_key))
+        verdict = drive(answers.denial(answers.of_state(state, messages_key)))
         return {} if verdict is None else without_ending(state, verdict, messages_key)
 
     return judge
@@ -198,15 +193,20 @@ def unless_stopped(model: str, messages_key: str = "messages") -> Callable[[Any]
     """
 
     def leads_to(state: Any) -> str:
-        for message in reversed(messages_of(state, messages_key)):
-            if getattr(message, "type", "") != "tool":
-                break
-            denial = message.artifact.get(MARK) if isinstance(message.artifact, Mapping) else None
-            if isinstance(denial, Mapping) and denial.get("gave_up"):
-                return str(END)
-        return model
+        return model if _last_reasons(state, messages_key) is None else str(END)
 
     return leads_to
+
+
+def _last_reasons(state: Any, messages_key: str) -> list[str] | None:
+    """The reasons of the last results of tools after which the agent gave up; None if it goes on."""
+    for message in reversed(messages_of(state, messages_key)):
+        if getattr(message, "type", "") != "tool":
+            return None
+        denial = message.artifact.get(MARK) if isinstance(message.artifact, Mapping) else None
+        if isinstance(denial, Mapping) and denial.get("gave_up"):
+            return [str(reason) for reason in denial["reasons"]]
+    return None
 
 
 # --- a reviewer's answer

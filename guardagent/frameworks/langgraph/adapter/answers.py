@@ -11,8 +11,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from guardagent._support.execution import Operation, Procedure
 from guardagent.enforcement import EnforcementPoint
 from guardagent.enforcement.calls import plain_value
 from guardagent.enforcement.host_adapter import withheld
@@ -67,26 +69,19 @@ class Answers:
         tags = [*(getattr(request.model, "tags", None) or ()), "nostream", "langsmith:nostream"]
         return request.override(model=request.model.model_copy(update={"tags": tags, "disable_streaming": True}))
 
-    def denial(self, answer: FinalAnswer | None) -> Verdict | None:
-        """Returns the verdict that denies an answer; None if the answer may pass."""
-        if (text := self._unjudged_text(answer)) is None or answer is None:
-            return None
-        return self._record(answer, self._guard.answer(answer.conversation, answer.user_message, text))
+    def denial(self, answer: FinalAnswer | None) -> Procedure[Verdict | None]:
+        """Judges the parts of an answer that were not judged before.
 
-    async def adenial(self, answer: FinalAnswer | None) -> Verdict | None:
-        """The same as `denial`, with await."""
-        if (text := self._unjudged_text(answer)) is None or answer is None:
-            return None
-        return self._record(answer, await self._guard.aanswer(answer.conversation, answer.user_message, text))
-
-    def _unjudged_text(self, answer: FinalAnswer | None) -> str | None:
-        """Returns the parts of an answer that were not judged before; None if there are none."""
+        Returns:
+            The verdict that denies the answer; None if it may pass.
+        """
         if answer is None or not self._guard.judges_answers:
             return None
         parts = [part for part in answer.parts if (answer.conversation, _digest(part)) not in self._passed]
-        return "\n".join(parts) if parts else None
-
-    def _record(self, answer: FinalAnswer, verdict: Verdict) -> Verdict | None:
+        if not parts:
+            return None
+        judged = answer.conversation, answer.user_message, "\n".join(parts)
+        verdict: Verdict = yield Operation(partial(self._guard.answer, *judged), partial(self._guard.aanswer, *judged))
         if verdict.label:
             self._passed.put((answer.conversation, _digest(withheld(verdict))))  # the guard's own text is not an answer
             return verdict

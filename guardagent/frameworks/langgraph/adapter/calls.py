@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent._support.execution import Operation, Procedure, adrive, drive
+from guardagent.enforcement import EnforcementPoint, ToolSpec, make_ids_unique
+from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.host_adapter import HostAdapter
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
@@ -20,16 +23,19 @@ from guardagent.frameworks.langgraph.adapter.runs import (
     mark_running,
     messages_of,
     require_nested,
+    require_uncached,
+    returned_messages,
     state_of,
     thread_of,
 )
-from guardagent.frameworks.langgraph.adapter.signatures import signature_of, spec_of
 from guardagent.frameworks.langgraph.adapter.tools import (
     ToolCallProposal,
     ToolSignature,
     guarded_tool,
     has_reviewer,
     refuse_substitutes,
+    signature_of,
+    spec_of,
 )
 
 _WAIT_SECONDS = 0.01
@@ -105,46 +111,37 @@ class GuardedCalls(HostAdapter[HostScope]):
 
     def wrap(self, request: Any, handler: Handler) -> Any:
         """Wraps one tool call, in the host's form. Returns the message that answers it."""
+        return drive(self._answer(request, handler))
+
+    async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Judges a call and runs it in a coroutine."""
+        return await adrive(self._answer(request, handler))
+
+    def _answer(self, request: Any, handler: Callable[[Any], Any]) -> Procedure[Any]:
         proposal = self._propose(request)
+        if _repeats(proposal.messages, proposal.tool_call):
+            return proposal.refuse(REPEATS)
         task, key = proposal.task, proposal.key
-        while not task.begin(key):
-            time.sleep(_WAIT_SECONDS)
+        while not task.begin(key):  # it may run in another event loop
+            yield Operation(partial(time.sleep, _WAIT_SECONDS), partial(asyncio.sleep, _WAIT_SECONDS))
         if key in task.ended:
             return task.ended[key]
         try:
             proposal.run = task.enter(proposal.config)
-            response = proposal.accept(handler(self._guarded(request, proposal, handler)))
+            work = partial(handler, self._guarded(request, proposal, handler))
+            response = proposal.accept((yield Operation(work, work)))
             if not is_answer(request.tool, response):
                 return proposal.end(response)
-            verdict = self._answers.denial(self._answers.of_tool(proposal.messages, response))
+            verdict = yield from self._answers.denial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
         except Exception as error:  # noqa: BLE001 - classified in `_message_for`
             return _message_for(error, proposal)
         finally:
             task.running.discard(key)
 
-    async def awrap(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Judges a call and runs it in a coroutine."""
-        proposal = self._propose(request)
-        task, key = proposal.task, proposal.key
-        while not task.begin(key):  # noqa: ASYNC110 - it may run in another event loop
-            await asyncio.sleep(_WAIT_SECONDS)
-        if key in task.ended:
-            return task.ended[key]
-        try:
-            proposal.run = task.enter(proposal.config)
-            response = proposal.accept(await handler(self._guarded(request, proposal, handler)))
-            if not is_answer(request.tool, response):
-                return proposal.end(response)
-            verdict = await self._answers.adenial(self._answers.of_tool(proposal.messages, response))
-            return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
-        except Exception as error:  # noqa: BLE001 - as above
-            return _message_for(error, proposal)
-        finally:
-            task.running.discard(key)
-
     def _propose(self, request: Any) -> ToolCallProposal:
         config = getattr(request.runtime, "config", None) or {}
+        require_uncached(config)
         if self._nested:
             require_nested(self.guard, config)
         inside = enclosing_tool(self.guard, config)
@@ -201,6 +198,13 @@ class GuardedCalls(HostAdapter[HostScope]):
             self.guard.turn(conversation)
 
 
+def with_unique_ids(response: Any) -> Any:
+    """Returns a model's response whose calls have unique ids."""
+    for message in returned_messages(response):
+        make_ids_unique(getattr(message, "tool_calls", None) or (), "id")
+    return response
+
+
 def _runs_the_tool(handler: Handler) -> bool:
     """Whether a handler is the host's own, and no middleware that might run another tool."""
     return (getattr(handler, "__module__", ""), getattr(handler, "__qualname__", "")) in _HOSTS_HANDLERS
@@ -212,6 +216,16 @@ def _proposing_message(messages: Sequence[Any], call_id: Any) -> str | None:
         if any(call["id"] == call_id for call in getattr(messages[at], "tool_calls", None) or ()):
             return messages[at].id or f"message {at}"
     return None
+
+
+def _repeats(messages: Sequence[Any], call: Mapping[str, Any]) -> bool:
+    """Whether another call before it in its message has its id, as in a graph whose model no middleware sees."""
+    for message in reversed(messages):
+        calls = getattr(message, "tool_calls", None) or ()
+        same = [tool_call for tool_call in calls if tool_call["id"] == call.get("id")]
+        if same and call.get("id"):
+            return (same[0]["name"], same[0]["args"]) != (call["name"], call["args"])
+    return False
 
 
 def _is_alone(config: Mapping[str, Any], messages: Sequence[Any]) -> bool:

@@ -10,12 +10,14 @@ All attachments of one guard share its state, since a web service may build its 
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -289,10 +291,30 @@ def conversation_of(guard: EnforcementPoint, config: Mapping[str, Any] | None) -
     """Returns the conversation of a run; a nested agent shares that of the root.
 
     Raises:
-        InputError: there is no conversation.
+        InputError: there is no conversation, or the host caches the node.
     """
+    require_uncached(config)
     inside = enclosing_tool(guard, config)
     return thread_of(config) if inside is None else inside.conversation
+
+
+def require_uncached(config: Mapping[str, Any] | None) -> None:
+    """Requires that the host keeps no cache for the node that runs: it would answer in place of the guard.
+
+    The host tells a node nothing of its `cache_policy`; only what starts tasks of the node refers to it.
+
+    Raises:
+        InputError: the node has a cache.
+    """
+    start = ((config or {}).get("configurable") or {}).get("__pregel_call")
+    if start is not None and not isinstance(start, partial):  # of a node with a time limit
+        start = inspect.getclosurevars(start).nonlocals.get("call")
+    task = start.args[0]() if isinstance(start, partial) else None
+    if getattr(task, "cache_key", None) is not None:
+        raise InputError(
+            f"the node {getattr(task, 'name', '')!r} has a cache_policy, whose cache would answer in place of the "
+            "guard; expected a guarded node without one"
+        )
 
 
 def thread_of(config: Mapping[str, Any] | None) -> str:
@@ -349,12 +371,9 @@ def returned_messages(response: Any) -> list[Any]:
     if isinstance(response, Command):
         update = response.update
         parts: Iterable[Any] = update.values() if isinstance(update, Mapping) else [update]
-        return [returned_message for part in parts for returned_message in returned_messages(part)]
-    return (
-        [returned_message for part in response for returned_message in returned_messages(part)]
-        if isinstance(response, list)
-        else []
-    )
+        return [message for part in parts for message in returned_messages(part)]
+    response = getattr(response, "result", response)  # of a model
+    return [message for part in response for message in returned_messages(part)] if isinstance(response, list) else []
 
 
 def is_answer(tool: Any, response: Any) -> bool:
@@ -425,23 +444,21 @@ def answer_message(response: Any, call_id: str) -> Any:
     if isinstance(response, Command):
         update = response.update
         parts = update.values() if isinstance(update, Mapping) else [update]
-        answer_messages = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
+        messages = [answer_message(part, call_id) for part in parts if isinstance(part, list)]
         return next(
             (
                 answer_message
-                for answer_message in answer_messages
+                for answer_message in messages
                 if answer_message is not None and answer_message.tool_call_id == call_id
             ),
             None,
         )
     if isinstance(response, list):
-        answer_messages = [
-            answer_message(part, call_id) for part in response if isinstance(part, ToolMessage | Command)
-        ]
+        messages = [answer_message(part, call_id) for part in response if isinstance(part, ToolMessage | Command)]
         return next(
             (
                 answer_message
-                for answer_message in answer_messages
+                for answer_message in messages
                 if answer_message is not None and answer_message.tool_call_id == call_id
             ),
             None,

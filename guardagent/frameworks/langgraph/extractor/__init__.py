@@ -11,7 +11,7 @@ probably forgotten, and the checks report a dead end.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from guardagent.errors import InputError
@@ -189,7 +189,7 @@ class StateGraphReader:
             id, self._kind(name, facts), name, facts, widened=mark(self.widened.get(name)),
             interrupt=self._interrupt(name), asks=_asks(facts) if not hitl else None,
             asks_about=sorted(self.always_gated | self.sometimes_gated) if hitl else None,
-            waits_for=self._waits_for(name), defer=True if spec.defer else None,
+            waits_for=self._waits_for(name), also_after=self._also_after(name), defer=True if spec.defer else None,
             asked_before=self._gated_targets(name, facts), guarded=True if facts.guarded else None,
         )  # fmt: skip
         self._notes(id, name, facts, hitl=hitl)
@@ -239,12 +239,20 @@ class StateGraphReader:
         waiting = sorted(sources for sources, target in self.state_graph.waiting_edges if target == name)
         return [[self.id(source) for source in sources] for sources in waiting] or None
 
+    def _also_after(self, name: str) -> list[str] | None:
+        """The nodes for which a node waits together with others, and which also lead to it by an edge of their own."""
+        waited = {source for sources, target in self.state_graph.waiting_edges if target == name for source in sources}
+        return (
+            sorted(self.id(source) for source, target in self.state_graph.edges if target == name and source in waited)
+            or None
+        )
+
     # Edges.
 
     def _links(self, facts: dict[str, NodeFacts]) -> list[NodeLink]:
         """The edges between the nodes; one that is always taken is not taken under a condition as well."""
         links = list(self._all_links(facts))
-        direct = {(link.source, link.target) for link in links if link.kind == "direct"}
+        direct = set(self.state_graph.edges)  # without those that wait for others
         return [link for link in links if link.kind != "conditional" or (link.source, link.target) not in direct]
 
     def _all_links(self, facts: dict[str, NodeFacts]) -> Iterator[NodeLink]:
@@ -272,11 +280,12 @@ class StateGraphReader:
                 yield from self._record_question(source, always=body.always_asks)
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         sends_to_unknown = any(body.sends_to_unknown for body in bodies)
-        known = [body.returns for body in bodies]
-        returned = None if None in known or not known else frozenset[str]().union(*filter(None, known))
+        returned = _union(body.returns for body in bodies) if bodies else None
+        together = _union(body.returned_together for body in bodies)
         if branch.ends:
             pairs = [(str(key), target) for key, target in branch.ends.items()]
-            yield from self._path_map(source, pairs, returned, sends, sends_to_unknown=sends_to_unknown)
+            ways = self._path_map(source, pairs, returned, sends, sends_to_unknown=sends_to_unknown)
+            yield from _side_by_side(ways, together and {branch.ends.get(key) for key in together})
             sends_to_unknown = False  # targets of `Send` are assumed to be in the path map
         elif getattr(branch, "unknown_ends", False):
             yield from self._anywhere(source, _reasons([], "the path map of its condition"))
@@ -284,9 +293,11 @@ class StateGraphReader:
             declared = frozenset[str]().union(*(body.declared_strings | body.strings.known for body in bodies))
             determined = bool(bodies) and all(body.declared_strings or body.returns is not None for body in bodies)
             if determined:
-                yield from (NodeLink(source, target, "conditional") for target in self._known_nodes(source, declared))
+                links = (NodeLink(source, target, "conditional") for target in self._known_nodes(source, declared))
+                yield from _side_by_side(links, together)
             elif not is_frameworks(getattr(branch.path, "func", None)):
-                yield from self._anywhere(source, _reasons(bodies, "the result of its condition"))
+                anywhere = self._anywhere(source, _reasons(bodies, "the result of its condition"))
+                yield from _side_by_side(anywhere, together)
         yield from (NodeLink(source, target, "parallel") for target in self._known_nodes(source, sends))
         if sends_to_unknown:
             self._widen(source, _reasons(bodies, "the targets of its sends"))
@@ -327,10 +338,11 @@ class StateGraphReader:
         bodies = facts.all_bodies
         declared = frozenset(spec.ends or ()).union(*(body.declared_goto for body in bodies))
         known = declared.union(*(body.known_goto for body in bodies))
-        for target in self._known_nodes(name, known):
-            yield NodeLink(name, target, "conditional", str(labels.get(target) or ""))
+        nodes = self._known_nodes(name, known)
+        links = [NodeLink(name, target, "conditional", str(labels.get(target) or "")) for target in nodes]
         if any(body.goto is None and not (declared or body.declared_goto) for body in bodies):
-            yield from self._anywhere(name, _reasons(bodies, "the targets of its commands"))
+            links += self._anywhere(name, _reasons(bodies, "the targets of its commands"))
+        yield from _side_by_side(links, _union(body.goto_together for body in bodies))
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         yield from (NodeLink(name, target, "parallel") for target in self._known_nodes(name, sends))
         if any(body.sends_to_unknown for body in bodies) and not declared:
@@ -437,6 +449,19 @@ def _asks(facts: NodeFacts) -> str | None:
     if not facts.asks:
         return None
     return "always" if facts.always_asks else "sometimes"
+
+
+def _union(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """All names; None if those of one are not all known."""
+    every = list(sets)
+    return None if None in every else frozenset[str]().union(*filter(None, every))
+
+
+def _side_by_side(links: Iterable[NodeLink], together: Collection[object] | None) -> Iterator[NodeLink]:
+    """Makes edges parallel if a list can name their targets, so that several run; None for any list."""
+    for link in links:
+        is_one = link.target == END or (together is not None and link.target not in together)
+        yield link if is_one else replace(link, kind="parallel")
 
 
 def _reasons(bodies: Iterable[NodeBody], otherwise: str) -> str:

@@ -13,6 +13,7 @@ from guardagent.workflow.python_source.values import (
     Arguments,
     CallResult,
     ImportedName,
+    Sequence,
     Table,
     Values,
     exactly,
@@ -22,6 +23,7 @@ from guardagent.workflow.python_source.values import (
 
 _INTERRUPTS = ("interrupt", "NodeInterrupt", "GraphInterrupt")
 _PARENT = "__parent__"
+_LISTS = frozenset({"list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable", "Collection"})
 _CHOICES = {"next", "goto", "route", "decision"}
 
 WORDS = FrameworkNames(
@@ -53,6 +55,14 @@ class NodeBody(FunctionSummary):
         ):
             targets.add_command(value)
         targets.add_sends(flat(self.return_values))
+        if any(
+            _is(item, "Command")
+            for value in self.return_values.known
+            for part in _several(value)
+            for item in flat(part)
+        ):
+            targets.together |= targets.goto
+            targets.open_lists |= "goto" in targets.open
         for value in self.named:
             targets.open |= {"goto", "parent_goto"} if is_member_of(value, "langgraph", "Command") else set()
             targets.open |= {"sends"} if is_member_of(value, "langgraph", "Send") else set()
@@ -88,6 +98,18 @@ class NodeBody(FunctionSummary):
     def reasons(self) -> tuple[str, ...]:
         """The reasons why not all targets are known."""
         return (*self.unknown, *self._targets.reasons)
+
+    @property
+    def returned_together(self) -> frozenset[str] | None:
+        """The strings in lists that it can return, which name nodes that all run; None if they are not all known."""
+        listed = _listed(self.return_values)
+        unread = not (self.return_values.complete and self.source_known)
+        return None if not listed.complete or (unread and any(map(_is_list, self.return_types))) else listed.known
+
+    @property
+    def goto_together(self) -> frozenset[str] | None:
+        """The targets of its commands in lists, which all run; None if they are not all known."""
+        return None if self._targets.open_lists else frozenset(self._targets.together)
 
     @property
     def returns(self) -> frozenset[str] | None:
@@ -144,12 +166,17 @@ class NodeBody(FunctionSummary):
 
 @dataclass
 class _CommandTargets:
-    """The targets of commands and sends; `open` names the fields that may have others."""
+    """The targets of commands and sends; `open` names the fields that may have others.
+
+    `together` are those in lists, so that several run.
+    """
 
     goto: set[str] = field(default_factory=set)
     parent_goto: set[str] = field(default_factory=set)
     sends: set[str] = field(default_factory=set)
+    together: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
+    open_lists: bool = False
     reasons: list[str] = field(default_factory=list)
 
     def add_unread(self, calls: Iterable[str]) -> None:
@@ -179,6 +206,9 @@ class _CommandTargets:
     def _add_targets(self, field_name: str, known: set[str], goto: Values, line: int) -> None:
         names = KnownStrings.of(goto)
         known |= names.known
+        listed = _listed(goto)
+        self.together |= listed.known
+        self.open_lists |= not listed.complete
         if not names.complete:
             self.open.add(field_name)
         if line and not names.complete:
@@ -232,6 +262,26 @@ def _may_be_parent(graph: Values) -> bool:
 
 def _strings(values: Values) -> frozenset[str]:
     return frozenset(plain_string(value) for value in values.known if isinstance(value, str))
+
+
+def _listed(values: Values) -> KnownStrings:
+    """The strings in lists that can name several nodes."""
+    parts = [KnownStrings.of(part) for value in values.known for part in _several(value)]
+    return KnownStrings(frozenset[str]().union(*(part.known for part in parts)), all(part.complete for part in parts))
+
+
+def _several(value: object) -> tuple[Values, ...]:
+    """The items of a list; none if it has at most one."""
+    if isinstance(value, Sequence):
+        return () if value.ordered and len(value.items) < 2 else value.items
+    items = value if isinstance(value, list | tuple | set | frozenset) else ()
+    return tuple(map(exactly, items)) if len(items) > 1 else ()
+
+
+def _is_list(part: AnnotatedType) -> bool:
+    """Whether an annotation allows for a list of names."""
+    names = part.type is str or part.values is not None
+    return names and "Command" not in part.within and not _LISTS.isdisjoint(part.within)
 
 
 def _literal_strings(parts: Iterator[AnnotatedType]) -> frozenset[str]:

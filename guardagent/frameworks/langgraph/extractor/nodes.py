@@ -427,14 +427,10 @@ class _FactCollector:
         for called in body.tools:
             self._tool(GraphTool(called.name), approved=called.after_approval)
             self.facts.model_chooses = self.facts.model_chooses or not called.unconditional
-        for return_value in body.return_values.known:
-            if is_runnable(return_value) and not is_a(
-                return_value, "langgraph", "StateGraph"
-            ):  # LangGraph runs a returned runnable
+        for value in body.return_values.known:
+            if is_runnable(value) and not is_a(value, "langgraph", "StateGraph"):  # LangGraph runs a returned runnable
                 self._use(
-                    MethodCall(
-                        return_value, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1
-                    )
+                    MethodCall(value, "invoke", after_approval=False, unconditional=len(body.return_values.known) == 1)
                 )
 
     def _unseen(self, body: NodeBody) -> None:

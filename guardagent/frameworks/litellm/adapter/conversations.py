@@ -179,12 +179,8 @@ class LocalRecords(CallRecords):
         return await adrive(self.guard.lifecycle.judge(call))
 
     def _recorded_call(self, conversation: str, call_id: str) -> tuple[str, str] | None:
-        session_call = self.guard.claimed_calls.session(conversation).claimed(call_id)
-        return (
-            None
-            if session_call is None or session_call.status == "withdrawn"
-            else (session_call.tool, sorted_json(session_call.args))
-        )
+        call = self.guard.claimed_calls.session(conversation).claimed(call_id)
+        return None if call is None or call.status == "withdrawn" else (call.tool, sorted_json(call.args))
 
     def _settle(self, conversation: str, call_id: str, outcome: Outcome, known: DeliveredCall | None) -> None:  # noqa: ARG002 - one interface
         self.guard.claimed_calls.record(conversation, call_id, outcome)

@@ -21,6 +21,7 @@ from litellm.types.guardrails import LitellmParams
 
 from guardagent._support.arguments import normalized_name
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolGuard, ToolSpec
+from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.host_adapter import HostApproval
 from guardagent.enforcement.remote import RemoteGuard, wait_for_reviewers
 from guardagent.enforcement.schema import read_object, validate_arguments
@@ -381,7 +382,7 @@ class ResponseJudge:
         for at, proposed in enumerate(judged.message.calls):
             call, problem = _host_call(exchange, proposed, step, self._records.new_claim())
             if call.id in ids:
-                problem = f"two calls of one message have the id {call.id!r}; expected unique ids"
+                problem = REPEATS
             ids.add(call.id)
             if problem is not None:
                 judged.verdicts[at] = await self._records.guard.arefuse(call, problem)

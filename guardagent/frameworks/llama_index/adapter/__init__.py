@@ -58,6 +58,7 @@ from guardagent.frameworks.llama_index.adapter.calls import (
     read_arguments,
     result_ids,
     scope,
+    with_unique_ids,
     without_answer,
     without_result,
 )
@@ -140,9 +141,9 @@ class _GuardedWorkflow:
         proposed = attachment.proposed(around)
         run.seen = [result_id for result_id in result_ids(ev.input) if result_id not in proposed]
         if not attachment.guard.judges_answers or around.call is not None:
-            return await super().run_agent_step(ctx, ev)  # type: ignore[misc]
+            return with_unique_ids(await super().run_agent_step(ctx, ev))  # type: ignore[misc]
         held = HoldingContext(ctx)
-        output = await super().run_agent_step(held, ev)  # type: ignore[misc]
+        output = with_unique_ids(await super().run_agent_step(held, ev))  # type: ignore[misc]
         final = not (output.tool_calls or output.retry_messages)
         verdict = await denial(attachment, output.response.content or "") if final else None
         if verdict is not None:

@@ -24,7 +24,7 @@ from workflows.runtime.types.results import WaitingForEvent
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import Approval, ApprovalRequest, HostCall, Outcome, ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import (
     HostAdapter,
     ToolInvocation,
@@ -320,6 +320,14 @@ class LlamaInvocation(ToolInvocation[LlamaScope]):
 
 
 # --- messages
+
+
+def with_unique_ids(output: AgentOutput) -> AgentOutput:
+    """Returns a model's output whose calls have unique ids, also in its message, which the agent keeps."""
+    make_ids_unique(output.tool_calls, "tool_id")
+    make_ids_unique(output.response.blocks, "tool_call_id")
+    make_ids_unique(output.response.additional_kwargs.get("tool_calls") or (), "id")
+    return output
 
 
 def chat(messages: Iterable[Any]) -> list[dict[str, str]]:

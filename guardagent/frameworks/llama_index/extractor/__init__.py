@@ -41,7 +41,6 @@ from guardagent.frameworks.llama_index.extractor.steps import (
 )
 from guardagent.frameworks.llama_index.package import FRAMEWORK
 from guardagent.workflow.extraction import (
-    CONDITION,
     EMPTY_REGION,
     AgentTools,
     Assembly,
@@ -54,9 +53,9 @@ from guardagent.workflow.extraction import (
     reachable_nodes,
     source_location,
 )
-from guardagent.workflow.model.graph import EDGES, END, EdgeKind, Graph
+from guardagent.workflow.model.graph import CONDITION, EDGES, END, EdgeKind, Graph
 from guardagent.workflow.python_source.bodies import FrameworkNames, MethodCall, ReadableFunction
-from guardagent.workflow.python_source.evaluator import Evaluator, underlying
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.steps import StepSummary, gate_of, owners_of, step_of
 from guardagent.workflow.python_source.values import (
     CallResult,
@@ -98,23 +97,15 @@ def toolbox(agent: Any) -> AgentTools:
     box = AgentTools()
     for tool in flattened(agent.tools or ()):
         if isinstance(tool, UnknownValue):
-            _unknown_tool(box, tool)
+            box.add_outside(tool)
             continue
         functions = functions_of(tool)
         box.add(name_of(tool), gate_of(box, name_of(tool), functions, WORDS))
         for function in functions:
             _record_runs(box, name_of(tool), function)
     if agent.tool_retriever is not None:
-        box.add("retriever.*")
-        box.unknown.append("retriever.*")
+        box.add_source("retriever")
     return box
-
-
-def _unknown_tool(box: AgentTools, tool: UnknownValue) -> None:
-    """Adds a tool that is defined elsewhere: a function of that name, or several."""
-    for name in ([tool.name] if tool.is_function else []) + [f"{tool.name}.*"]:
-        box.add(name)
-    box.unknown += [f"{tool.name}.*"] if f"{tool.name}.*" not in box.unknown else []
 
 
 def _record_runs(box: AgentTools, name: str, function: Any) -> None:
@@ -123,8 +114,7 @@ def _record_runs(box: AgentTools, name: str, function: Any) -> None:
         box.runs += [(name, owner) for owner in owners.known if is_workflow(owner) and not isinstance(owner, type)]
         if not owners.complete or not owners.known or any(map(_makes_agent, owners.known)):
             box.notes.append(f"the workflow that the tool {name!r} runs is unknown")
-            box.add(f"{name}.*")
-            box.unknown.append(f"{name}.*")
+            box.add_source(name)
 
 
 def _makes_agent(owner: object) -> bool:
@@ -244,17 +234,9 @@ class _Workflows:
         node, box = self._id(agent, within), toolbox(agent)
         if self.assembly.has(node):
             return box
-        self.assembly.describe(
-            node, "tool" if box.names else "llm", str(agent.name), tools=box.names, gated_tools=box.gated,
-            model_chooses=bool(box.names), final_tools=tuple(final_tools(agent)), **box.metadata(),
-            **source_location(agent, str(agent.name), type(agent).__name__),
-        )  # fmt: skip
-        self._note(node, box.notes)
+        place = source_location(agent, str(agent.name), type(agent).__name__)
+        self.assembly.describe_agent(node, str(agent.name), box, final_tools=tuple(final_tools(agent)), **place)
         return box
-
-    def _note(self, node: str, notes: Iterable[str]) -> None:
-        for note in notes:
-            self.assembly.note(f"{node}: {note}")
 
     def _run(self, node: str, inner: Any, within: tuple[str, ...], condition: str = "") -> bool:
         """Connects a node with a workflow that it runs; returns whether that adds any nodes."""
@@ -301,11 +283,8 @@ class _Workflows:
         runs = [name for name, graph in step.graphs.items() if not is_silent(graph)]
         step.calls_model = step.calls_model or len(runs) < len(step.graphs)
         step.graphs = {name: graph for name, graph in step.graphs.items() if name in runs}
-        self.assembly.describe(
-            node, step.kind(chooses=chooses), event_step.name, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **_step_metadata(event_step)},
-        )  # fmt: skip
-        self._note(node, step.tools.notes)
+        about = {**step.metadata(), **_step_metadata(event_step)}
+        self.assembly.describe_tools(node, step.kind(chooses=chooses), event_step.name, step.tools, **about)
         if event_step.open_outputs:
             self.assembly.mark_unknown(node, EDGES, *event_step.open_outputs)
         deeper = (*within, node)
@@ -361,7 +340,7 @@ class _Workflows:
 
     def _listed_tool(self, step: StepSummary, step_shown: object) -> bool:
         """Records a tool that a model receives; returns whether it is known."""
-        step_shown = _shown(step, step_shown)
+        step_shown = step.shown(step_shown)
         named = _function_tool(step_shown)
         if of_library(step_shown, "BaseTool"):
             self._call(step, step_shown, MethodCall(step_shown, "call", unconditional=False))
@@ -382,12 +361,6 @@ class _Workflows:
         if isinstance(kind, ImportedName):
             return any(is_member_of(kind, "llama_index", name) for name in AGENTS)
         return isinstance(kind, type) and is_workflow(kind) and not isinstance(kind, Class)
-
-
-def _shown(step: StepSummary, value: object) -> Any:
-    """A value in the code of a step as an extractor sees it."""
-    code = underlying(step.functions[0])[0] if step.functions else None
-    return code.shown(value) if isinstance(code, ReadableFunction) else value
 
 
 def _function_tool(tool: object) -> tuple[str, list[Any]] | None:

@@ -203,9 +203,7 @@ class EventStep:
         only_sent = {emission.event for emission in (*sent, *listed)} - set(
             self.code.events_of(self.body.return_values)
         )
-        returned = [
-            Emission(returned_event) for returned_event in self._returned_events() if returned_event not in only_sent
-        ]
+        returned = [Emission(event) for event in self._returned_events() if event not in only_sent]
         if returned or listed or not self._sends_once:
             sent = [replace(emission, parallel=True) for emission in sent]
         return list(dict.fromkeys([*returned, *sent, *listed]))

@@ -18,7 +18,7 @@ from typing import Any
 from guardagent._support.files import save_text
 from guardagent.enforcement import EnforcementPoint, HostCall, ToolSpec
 from guardagent.enforcement.names import EVENTS, declared, difference, read_tools_lock, tools_lock
-from guardagent.enforcement.schema import validate_arguments
+from guardagent.enforcement.schema import output_problem, validate_arguments
 from guardagent.errors import GuardError, InputError, name_hint
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import require_plain
@@ -38,10 +38,18 @@ class Catalogue:
         guard: checks the rules against the tools.
         specs: the tools that are already attached.
         server: the server's name in messages, if its tools must be accepted; "" for the operator's own server.
+        lists_all: whether clients also see tools that they may never call.
     """
 
-    def __init__(self, guard: EnforcementPoint, specs: Iterable[ToolSpec] | None = None, server: str = "") -> None:
-        self._guard, self._server = guard, server
+    def __init__(
+        self,
+        guard: EnforcementPoint,
+        specs: Iterable[ToolSpec] | None = None,
+        server: str = "",
+        *,
+        lists_all: bool = False,
+    ) -> None:
+        self._guard, self._server, self.lists_all = guard, server, lists_all
         self._specs: dict[str, ToolSpec] = {}
         self._schemas: dict[str, str] = {}
         self._listed: list[tuple[str, str]] | None = None
@@ -103,10 +111,12 @@ class Catalogue:
             specs, self._pages = self._pages, None
             self.attach(specs)
 
-    def visible(self, tools: list[Any]) -> list[Any]:
-        """Returns the parts of a server's list that a model may read: the accepted ones."""
+    def visible(self, tools: list[Any], conversation: str | None) -> list[Any]:
+        """Returns the parts of a server's list that a model may read: the accepted ones that it may ever call."""
         shown_tools = [
-            _shown(tool, spec, self._guard.accepted.known(spec.name)) for tool in tools if (spec := declared(tool))
+            _shown(tool, spec, self._guard.accepted.known(spec.name))
+            for tool in tools
+            if (spec := declared(tool)) and (self.lists_all or self._guard.may_call(spec.name, conversation))
         ]
         return [shown_tool for shown_tool in shown_tools if shown_tool is not None]
 
@@ -129,6 +139,23 @@ class Catalogue:
         declared = spec.schema.get("properties")
         require_plain(args, tuple(declared) if isinstance(declared, Mapping) else (), tool)
         return validate_arguments(tool, args, self._schemas[tool])
+
+    def output_problem(self, tool: str, answer: Any) -> str | None:
+        """Returns what is wrong with the result of a finished call, for a model; None if nothing is.
+
+        Where a tool declares an `outputSchema`, its result has structured content that fits, or is an error.
+        """
+        spec = self._guard.accepted.known(tool) or self._specs.get(tool)
+        schema = None if spec is None else spec.more.get("outputSchema")
+        if not isinstance(schema, Mapping) or not isinstance(answer, Mapping) or calls.unfinished(answer):
+            return None
+        if answer.get("isError") is True:
+            return None
+        structured = answer.get("structuredContent")
+        problem = "there is no structured content" if structured is None else output_problem(structured, schema)
+        if problem is None:
+            return None
+        return f"the result of {tool!r} does not match the tool's output schema, and is withheld: {problem}"
 
     def schema_of(self, tool: Any) -> Mapping[str, Any]:
         spec = self._specs.get(tool) if isinstance(tool, str) else None

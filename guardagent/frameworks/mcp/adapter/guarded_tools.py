@@ -219,7 +219,7 @@ class Gate:
             if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 asking = calls.asking_result(request, self._rounds.ask(proposed, call))
                 raise InputRequiredSignal(types.InputRequiredResult.model_validate(asking))
-            return await _ask_by_form(context, request)
+            return await ask_by_form(context, request)
 
         return self._rounds.decide(proposed, state, partial(_form_answer, context), ask)
 
@@ -242,7 +242,8 @@ def outcome_of(output: Any) -> Outcome:
     return Outcome(to_jsonable_python(output, fallback=repr))  # in the form that the client reads
 
 
-async def _ask_by_form(context: Context, request: ApprovalRequest) -> Approval:
+async def ask_by_form(context: Any, request: ApprovalRequest) -> Approval:
+    """Asks the client's user by a form, and returns the answer."""
     question = calls.question(request)
     response = await context.session.elicit_form(
         question["message"], question["requestedSchema"], related_request_id=context.request_id
@@ -251,12 +252,10 @@ async def _ask_by_form(context: Context, request: ApprovalRequest) -> Approval:
 
 
 def _form_answer(context: Context) -> Approval:
-    input_response = (context.input_responses or {}).get(calls.KEY)
-    if input_response is None:
+    response = (context.input_responses or {}).get(calls.KEY)
+    if response is None:
         return calls.answer(None)
-    return calls.answer(
-        {"action": getattr(input_response, "action", None), "content": getattr(input_response, "content", None)}
-    )
+    return calls.answer({"action": getattr(response, "action", None), "content": getattr(response, "content", None)})
 
 
 def _capabilities(context: Context) -> Any:

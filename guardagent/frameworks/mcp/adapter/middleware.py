@@ -23,6 +23,7 @@ from typing import Any
 from fastmcp.exceptions import PromptError, ResourceError, ToolError
 from fastmcp.server.context import Context
 from fastmcp.server.middleware import Middleware, MiddlewareContext
+from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.providers.fastmcp_provider import FastMCPProviderTool
 from fastmcp.server.transforms import Transform
@@ -31,7 +32,7 @@ from fastmcp.tools.function_tool import FunctionTool
 from fastmcp.tools.tool_transform import TransformedTool
 from mcp.server.runner import ServerRunner
 from mcp.shared.exceptions import MCPError
-from mcp_types import ListToolsResult, TextContent
+from mcp_types import CacheableResult, ListToolsResult, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
@@ -49,6 +50,7 @@ from guardagent.frameworks.mcp.adapter.guarded_tools import (
     ClientSessions,
     Gate,
     GuardedTool,
+    ask_by_form,
     captured,
     guarded_tool,
     noting_edits,
@@ -93,8 +95,12 @@ class GuardMiddleware(Middleware):
 
         A middleware that is only added (`server.add_middleware`) learns its server with the first request: calls that
         the host itself makes before that, without the middleware, would not be judged.
+
+        Raises:
+            InputError: another middleware of the server answers in place of the guard.
         """
         server.add_middleware(self)
+        self._require_place(server)
         self._install(server)
 
     async def attach(self, server: Any) -> None:
@@ -151,7 +157,12 @@ class GuardMiddleware(Middleware):
             await self._check_list(self._server_of(context))
         except InputError as error:
             _log.error("every call of a tool is denied: %s", error)
-        return [tool for tool in tools if self._guard.accepted.unaccepted(tool.name) is None]
+        conversation = self._gate.conversation()
+        return [
+            tool
+            for tool in tools
+            if self._guard.accepted.unaccepted(tool.name) is None and self._guard.may_call(tool.name, conversation)
+        ]
 
     async def on_read_resource(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """Judges `resource.read(uri=…)`, with the normal spelling of the URI, which is also the one that is read."""
@@ -161,24 +172,32 @@ class GuardMiddleware(Middleware):
             call = HostCall("resource.read", {"uri": str(context.message.uri)}, self._gate.conversation())
             raise ResourceError((await self._guard.arefuse(call, str(error))).feedback()) from None
         judged = context.copy(message=context.message.model_copy(update={"uri": uri}))
-        return await self._event("resource.read", {"uri": uri}, ResourceError, lambda: call_next(judged))
+        return await self._event(context, "resource.read", {"uri": uri}, ResourceError, lambda: call_next(judged))
 
     async def on_get_prompt(self, context: MiddlewareContext[Any], call_next: Any) -> Any:
         """Judges the event `prompt.get(name=…, arguments=…)`."""
         args = {"name": context.message.name, "arguments": dict(context.message.arguments or {})}
-        return await self._event("prompt.get", args, PromptError, lambda: call_next(context))
+        return await self._event(context, "prompt.get", args, PromptError, lambda: call_next(context))
 
     # --- internals
 
-    async def _event(self, name: str, args: dict[str, Any], error: type[Exception], execute: Any) -> Any:
+    async def _event(self, context: Any, name: str, args: dict[str, Any], error: type[Exception], execute: Any) -> Any:
         call = HostCall(name, args, self._gate.conversation())
+        try:
+            self._require_place(self._server_of(context))
+        except InputError as problem:
+            raise error((await self._guard.arefuse(call, str(problem))).feedback()) from None
         try:
             return await arun(self._guard, call, lambda _: execute(), lambda _: Outcome())
         except ToolDenied as denied:
             raise error(str(denied)) from None
 
     def _install(self, server: Any) -> None:
-        """Adds the guard to the tools as they are listed: a later transform may rename them."""
+        """Adds the guard to the tools as they are listed: a later transform may rename them.
+
+        Clients may not cache what they read: a cache would answer in place of the guard.
+        """
+        server._mcp_server.cache_hints.pop("resources/read", None)  # noqa: SLF001 - there is no public way to it
         for transform in reversed(server.transforms):
             if isinstance(transform, _GuardTransform) and transform.gate is self._gate:
                 return
@@ -193,7 +212,8 @@ class GuardMiddleware(Middleware):
             InputError: the tools do not fit the rules, or cannot be guarded.
         """
         server = self._server_of(context)
-        if not self._seen or self._gate.problem is not None or _injects(server):
+        self._require_place(server)
+        if not self._seen or self._gate.problem is not None:
             await self._check_list(server)
 
     def _server_of(self, context: MiddlewareContext[Any]) -> Any:
@@ -220,8 +240,7 @@ class GuardMiddleware(Middleware):
         self._gate.problem = None
 
     async def _check(self, tools: list[Tool], server: Any) -> None:
-        if _injects(server):
-            raise InputError("a middleware injects tools, which cannot be guarded; add them to the server itself")
+        self._require_place(server)
         for tool in tools:
             require_plain(tool)
             if tool.task_config.supports_tasks():
@@ -235,9 +254,33 @@ class GuardMiddleware(Middleware):
         own, elsewhere = await _specs(tools)
         self._guard.attach([*own, *self._guard.update_server_tools("a server behind this one", elsewhere)])
 
+    def _require_place(self, server: Any) -> None:
+        """Requires that no other middleware of the server answers in place of the guard.
 
-def _injects(server: Any) -> bool:
-    return any(isinstance(layer, ToolInjectionMiddleware) and layer.injected_tools for layer in server.middleware)
+        Raises:
+            InputError: one injects tools, or has a cache in front of the guard.
+        """
+        in_front = True
+        for layer in server.middleware:
+            in_front &= layer is not self
+            if isinstance(layer, ToolInjectionMiddleware) and layer.injected_tools:
+                raise InputError("a middleware injects tools, which cannot be guarded; add them to the server itself")
+            if isinstance(layer, ResponseCachingMiddleware):
+                _require_no_cache(layer, _CACHED if in_front else _CACHED[:1])
+
+
+_CACHED = (("call_tool", "tools"), ("read_resource", "resources"), ("get_prompt", "prompts"))
+"""The settings of a cache in front of the guard, which judges tools behind all middlewares, and their subjects."""
+
+
+def _require_no_cache(layer: Any, settings: Sequence[tuple[str, str]]) -> None:
+    for name, subject in settings:
+        if getattr(layer, f"_{name}_settings", {}).get("enabled") is not False:
+            order = "" if name == "call_tool" else ", or add it after the guard"
+            raise InputError(
+                f"a ResponseCachingMiddleware answers for {subject} in place of the guard; "
+                f"expected {name}_settings={{'enabled': False}}{order}"
+            )
 
 
 async def _specs(tools: Sequence[Tool]) -> tuple[list[ToolSpec], list[ToolSpec]]:
@@ -389,11 +432,7 @@ class GuardServerMiddleware:
             modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
             if modern or client_capabilities is None or not calls.can_ask(_plain(client_capabilities)):
                 return None
-            question = calls.question(request)
-            response = await context.session.elicit_form(
-                question["message"], question["requestedSchema"], related_request_id=context.request_id
-            )
-            return calls.answer({"action": response.action, "content": response.content})
+            return await ask_by_form(context, request)
 
         answer = partial(calls.answer_in, context.params)
         return self._rounds.decide(proposed, context.params.get("requestState"), answer, ask)
@@ -407,11 +446,22 @@ class GuardServerMiddleware:
             plain = _plain(answer)
             if plain.get("resultType") == "input_required":
                 self._rounds.leave_open(proposed, plain.get("requestState"), call)
-            return calls.outcome_of({"result": plain})
+            problem = problem_of(plain)
+            return calls.outcome_of({"result": plain}) if problem is None else Outcome(problem, failed=None)
+
+        def problem_of(plain: Mapping[str, Any]) -> str | None:
+            return self._catalogue.output_problem(_name(context), plain) if context.method == calls.TOOL else None
 
         work = partial(call_next, replace(context, params=params))
         answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
-        if not (note := edit_note(proposed, args)) or calls.unfinished(plain := _plain(answer)):
+        if isinstance(answer, CacheableResult):
+            answer = answer.model_copy(update={"ttl_ms": 0, "cache_scope": "private"})
+        elif isinstance(answer, Mapping) and context.method == "resources/read":  # else the server's hint is added
+            answer = calls.uncached({"ttlMs": 0, **answer})
+        plain = _plain(answer)
+        if (problem := problem_of(plain)) is not None:
+            return calls.withheld({"result": plain}, problem)["result"]
+        if not (note := edit_note(proposed, args)) or calls.unfinished(plain):
             return answer
         return calls.with_note({"result": plain}, note)["result"]
 

@@ -130,6 +130,7 @@ class Proxy:
         conversation: the id of the session at standard input; a new one by default.
         resumable: whether that conversation continues after the client has left and the proxy is restarted.
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
+        lists_all: whether clients also see tools that they may never call.
     """
 
     guard: EnforcementPoint
@@ -138,6 +139,7 @@ class Proxy:
     conversation: str | None = None
     resumable: bool = False
     principals: dict[str, SessionPrincipal] = field(default_factory=dict)
+    lists_all: bool = False
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until the client leaves.
@@ -190,7 +192,7 @@ class Proxy:
         return specs
 
     def _relay(self, specs: list[ToolSpec], name: str, to_client: ToClient) -> Relay:
-        catalogue = Catalogue(self.guard, specs, _SERVER)
+        catalogue = Catalogue(self.guard, specs, _SERVER, lists_all=self.lists_all)
         return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
 
 

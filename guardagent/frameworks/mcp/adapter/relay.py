@@ -500,9 +500,20 @@ class Relay:
         wanted = answer if isinstance(answer, Mapping) and answer.get("resultType") == "input_required" else None
         if wanted is not None and pending.proposed is not None:
             self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
+        if (problem := self._output_problem(pending, answer)) is not None:
+            await self._guard.aafter(call, Outcome(problem, failed=None))
+            return calls.write_message(calls.withheld(message, problem))
         await self._guard.aafter(call, outcome)
+        if isinstance(answer, Mapping) and (shown := calls.uncached(answer)) is not answer:
+            message = {**message, "result": shown}
+            line = calls.write_message(message)
         note = edit_note(pending.proposed, call.args) if pending.proposed is not None and outcome.ended else ""
         return calls.write_message(calls.with_note(message, note)) if note else line
+
+    def _output_problem(self, pending: Pending, answer: Any) -> str | None:
+        if pending.message["method"] != calls.TOOL:
+            return None
+        return self._catalogue.output_problem(params_of(pending.message).get("name", ""), answer)
 
     async def _refuse_inputs(self, answer: Any) -> str | None:
         """Judges the input requests of a result. Returns the reason for a refusal; None if all may pass."""
@@ -576,7 +587,7 @@ class Relay:
             _log.error("every call of a tool is denied from now on: %s", error)
         if not isinstance(answer, Mapping) or not isinstance(answer.get("tools"), list):
             return line
-        shown = self._catalogue.visible(answer["tools"])
+        shown = self._catalogue.visible(answer["tools"], self._conversation)
         return (
             line if shown == answer["tools"] else calls.write_message({**message, "result": {**answer, "tools": shown}})
         )

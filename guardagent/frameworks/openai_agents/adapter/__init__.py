@@ -51,6 +51,7 @@ from guardagent.frameworks.openai_agents.adapter.runs import (
     RunScope,
     conversation,
     enter,
+    field_of,
     scope,
     texts_of,
 )
@@ -162,12 +163,8 @@ def _specs(server: Any, own: Mapping[str, FunctionTool]) -> list[ToolSpec]:
 def _server_key(server: Any) -> str:
     """Returns a server's name, which may not be unique, with a digest of its address."""
     params = getattr(server, "params", None)
-    where = [_field(params, name) for name in ("command", "args", "url")]
+    where = [field_of(params, name) for name in ("command", "args", "url")]
     return f"{server.name} ({hashlib.sha256(repr(where).encode()).hexdigest()[:8]})"
-
-
-def _field(params: Any, name: str) -> Any:
-    return params.get(name) if isinstance(params, Mapping) else getattr(params, name, None)
 
 
 # --- attaching

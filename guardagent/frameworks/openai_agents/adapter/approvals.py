@@ -211,7 +211,10 @@ class NeedsApproval:
         args = shown_arguments(self._tool, self._body.bind(params))
         conversation = self._adapter.conversation_of(context)
         options = {**self._adapter.call_options(context, conversation), "id": call_id, "step": None}
-        return HostCall(self._tool.qualified_name, args, conversation, **options)
+        agent = self._adapter.run_of(
+            context
+        ).agent  # the context of an agent as a tool is that of the outer agent's call
+        return HostCall(self._tool.qualified_name, args, conversation, **{**options, **_named(agent)})
 
     async def _escalates(self, call: HostCall, params: Mapping[str, Any]) -> bool:
         if not self._adapter.approval.may_be_needed or call.conversation is None:
@@ -230,6 +233,10 @@ class NeedsApproval:
             return True  # as the SDK has it: what validation changed is for a person
         needed = asks(context, params, call_id)
         return bool(await needed if inspect.isawaitable(needed) else needed)
+
+
+def _named(agent: Any) -> dict[str, str]:
+    return {} if agent is None else {"agent": agent.name}
 
 
 async def refuse_unread(adapter: OpenAIAdapter, agent: Any, context: Any, calls: Iterable[Any]) -> None:

@@ -146,7 +146,7 @@ class OpenAIAdapter(HostAdapter[RunScope]):
             return self._find_conversation(context)
         group = getattr(getattr(context, "run_config", None), "group_id", None)
         trace = getattr(get_current_trace(), "group_id", None)
-        names = [_field(context.context, "conversation_id"), _field(context.context, "session_id"), group, trace]
+        names = [field_of(context.context, "conversation_id"), field_of(context.context, "session_id"), group, trace]
         return next((name for name in names if isinstance(name, str) and name), None)
 
     def propose(self, context: Any, ids: Collection[str]) -> set[str]:
@@ -192,7 +192,8 @@ class OpenAIAdapter(HostAdapter[RunScope]):
         return fitting[0] if len(fitting) == 1 else None
 
 
-def _field(value: Any, name: str) -> Any:
+def field_of(value: Any, name: str) -> Any:
+    """Returns a field of an object or a mapping; None without it."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 

@@ -32,6 +32,10 @@ _BY_THE_HOST = Verdict(Decision.ESCALATE, reasons=("its tool requires approval",
 WAITS = (
     "this run cannot wait for a reviewer: add DeferredToolRequests to its output types, or use ToolGuard(approver=...)"
 )
+ENDS = (
+    "the run ends with the answer in the same message, so that it cannot wait for a reviewer of this call; "
+    "propose it by itself"
+)
 OUTPUT = "an output function cannot wait for a reviewer; use ToolGuard(approver=...)"
 
 

@@ -18,7 +18,7 @@ from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import OUTPUT, WAITS, answered, as_shown, ask_host
+from guardagent.frameworks.pydantic_ai.adapter.approvals import ENDS, OUTPUT, WAITS, answered, as_shown, ask_host
 from guardagent.frameworks.pydantic_ai.adapter.runs import (
     Permission,
     PydanticRun,
@@ -233,7 +233,8 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         """Judges a call. If a rule escalates it and the guard has no approver, the host asks a reviewer."""
         approval, output = self.adapter.approval, self._tool is None
-        waits = self._run.waits and not output and bool(call.conversation)
+        ends = self._run.ends(self._ctx.messages)
+        waits = self._run.waits and not (output or ends) and bool(call.conversation)
         if waits and self._ctx.tool_call_approved:
             original = self._original(call)
             verdict, call = yield from answered(self.guard, call, original, self._ctx.tool_call_metadata)
@@ -242,9 +243,11 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
         if waits and approval.may_be_needed:
             yield from ask_host(self.guard, call)
         verdict, call = yield from self.guard.lifecycle.judge(call)
+        why = OUTPUT if output else ENDS if ends else WAITS
         if verdict.decision is Decision.ESCALATE and waits and approval.may_be_needed:
-            yield from ask_host(self.guard, call)  # only since another call is in flight
-        return explained(verdict, OUTPUT if output else WAITS), call
+            previewed = yield from ask_host(self.guard, call)  # only since another call is in flight
+            why = "; ".join(previewed.errors) or why  # such as an approval of this id that was used
+        return explained(verdict, why), call
 
     def ask_first(self) -> Procedure[None]:
         """Judges a call whose tool requires approval, before the host asks a reviewer.
@@ -254,6 +257,8 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
             ApprovalRequired: the run ends, and waits for a reviewer.
         """
         life = self.guard.lifecycle
+        if self._run.ends(self._ctx.messages):
+            raise (yield from self.refusal(ENDS))
         try:
             self.own, _ = self.bind()
             call = self.call(self.plain(), self._validated)

@@ -15,16 +15,11 @@ from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from guardagent._support.execution import adrive
-from guardagent.enforcement import ToolSpec
+from guardagent.enforcement import ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import HostAdapter, withheld
 from guardagent.enforcement.host_runs import awaited
 from guardagent.errors import ToolDenied
-from guardagent.frameworks.pydantic_ai.adapter.approvals import (
-    GuardedModel,
-    denial,
-    forget_answer,
-    record_rejections,
-)
+from guardagent.frameworks.pydantic_ai.adapter.approvals import GuardedModel, denial, forget_answer, record_rejections
 from guardagent.frameworks.pydantic_ai.adapter.calls import (
     PydanticArguments,
     PydanticInvocation,
@@ -146,10 +141,10 @@ class GuardCapability(AbstractCapability[Any]):
         if run.final is not None:
             return self._last_words(request_context.model_request_parameters)
         proposed = self.adapter.proposed(run.around())
-        outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
-        run.show(request_context.messages, proposed, outputs)
+        run.outputs = {tool.name for tool in request_context.model_request_parameters.output_tools}
+        run.show(request_context.messages, proposed, run.outputs)
         response: ModelResponse = await handler(request_context)
-        proposed.update(call.tool_call_id for call in response.tool_calls)
+        proposed.update(make_ids_unique(response.tool_calls, "tool_call_id"))
         return response
 
     def _last_words(self, parameters: Any) -> ModelResponse:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_ai import CallDeferred, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.exceptions import RunCancelled
-from pydantic_ai.messages import ModelRequest, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from guardagent.enforcement import HostCall, Outcome
 from guardagent.enforcement.decisions import gave_up
@@ -47,6 +47,7 @@ class PydanticRun(ModelRun):
         functions: the output functions by name.
         rejected: the ids of the calls that a reviewer has rejected, and the host's metadata of each.
         gave_up: the verdict after which the agent gave up.
+        outputs: the names of the output tools.
         host_conversation: the host's id of the conversation.
     """
 
@@ -60,6 +61,7 @@ class PydanticRun(ModelRun):
     functions: Mapping[str, Any] = field(default_factory=dict)
     rejected: Mapping[str, Any] = field(default_factory=dict)
     gave_up: Verdict | None = None
+    outputs: Collection[str] = ()
     host_conversation: str | None = None
 
     @property
@@ -85,6 +87,13 @@ class PydanticRun(ModelRun):
         """
         self.messages = chat(messages)
         self.seen = [call_id for call_id in result_ids(messages, outputs) if call_id not in proposed]
+
+    def ends(self, messages: Sequence[Any]) -> bool:
+        """Whether the model's last message has an answer beside its calls, so that the run cannot wait."""
+        last = messages[-1] if messages else None
+        if isinstance(last, ModelResponse):
+            return any(call.tool_name in self.outputs for call in last.tool_calls)
+        return self.streamed and self.step > 0  # then the host keeps the message only after its calls
 
     def note(self, tool: str, verdict: Verdict) -> None:
         ModelRun.note(self, tool, verdict)

@@ -34,7 +34,6 @@ from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph.extractor.agents import AI, RUNS, WORDS, Agents, is_agent, transitive_tools
 from guardagent.frameworks.pydantic_graph.package import FRAMEWORK
 from guardagent.workflow.extraction import (
-    CONDITION,
     Assembly,
     Region,
     RegionEntry,
@@ -44,9 +43,9 @@ from guardagent.workflow.extraction import (
     cancelled_nodes,
     is_a,
 )
-from guardagent.workflow.model.graph import END, EdgeKind, Graph, NodeKind, mark
+from guardagent.workflow.model.graph import CONDITION, END, EdgeKind, Graph, NodeKind, mark
 from guardagent.workflow.python_source.bodies import MethodCall, ReadableFunction
-from guardagent.workflow.python_source.evaluator import Evaluator, underlying
+from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.outcomes import source_text
 from guardagent.workflow.python_source.steps import StepSummary, step_of
 from guardagent.workflow.python_source.values import (
@@ -157,12 +156,9 @@ class _Graphs:
             if member.routes and not step.functions and not member.unknown
             else step.kind(chooses=member.routes)
         )
-        self.assembly.describe(
-            node, kind, member.label, tools=step.tools.names, gated_tools=step.tools.gated,
-            **{**step.metadata(), **member.metadata, **({"widened": mark(member.widened)} if member.widened else {})},
-        )  # fmt: skip
-        for note in step.tools.notes:
-            self.assembly.note(f"{node}: {note}")
+        widened = {"widened": mark(member.widened)} if member.widened else {}
+        about = {**step.metadata(), **member.metadata, **widened}
+        self.assembly.describe_tools(node, kind, member.label, step.tools, **about)
         runs = False
         for name, graph in step.graphs.items():
             if id(graph) in self._active:
@@ -191,12 +187,9 @@ class _Graphs:
     def _agent(self, step: StepSummary, use: MethodCall) -> None:
         step.calls_model = True
         box = transitive_tools(use.owner)
-        for name in box.names:
-            step.tools.add(
-                name, "" if use.after_approval else box.gated_when.get(name, "") if name in box.gated else None
-            )
-        step.tools.unknown += [unknown_name for unknown_name in box.unknown if unknown_name not in step.tools.unknown]
-        step.tools.notes += [note for note in box.notes if note not in step.tools.notes]
+        if use.after_approval:
+            box.gated, box.gated_when = list(box.names), {}
+        step.tools.include(box)
         step.tools.opaque_calls += box.opaque_calls
         step.model_chooses = True
 
@@ -205,7 +198,7 @@ class _Graphs:
         step.calls_model = True
         tools = created.arguments.get("tools")
         listed = Evaluator().elements(tools) if tools is not None else Values()
-        shown = [_shown(step, value) for value in listed.known]
+        shown = [step.shown(value) for value in listed.known]
         named = [tool for tool in shown if isinstance(tool, FunctionType | ReadableFunction) or is_a(tool, AI, "Tool")]
         for tool in named:
             function = tool.function if is_a(tool, AI, "Tool") else tool
@@ -228,12 +221,6 @@ class _Graphs:
         if isinstance(kind, type):
             return any(base.__module__.partition(".")[0] in {AI, LIBRARY} for base in kind.__mro__[:-1])
         return isinstance(kind, ImportedName | Class) and is_member_of(kind, AI, "Agent")
-
-
-def _shown(step: StepSummary, value: object) -> Any:
-    """A value in the code of a step as an extractor sees it."""
-    code = underlying(step.functions[0])[0] if step.functions else None
-    return code.shown(value) if isinstance(code, ReadableFunction) else value
 
 
 # The members of a graph.
@@ -264,9 +251,7 @@ def _class_members(graph: Any) -> tuple[dict[str, _GraphMember], list[tuple[str,
             labels[END] = str(definition.end_edge.label or "")
         graph_members[key] = _class_member(definition.node, labels, ids, is_open=definition.returns_base_node)
         graph_members[key].metadata["note"] = definition.note
-    targets = {
-        way.target for key, graph_member in graph_members.items() for way in graph_member.edges if way.target != key
-    }
+    targets = {way.target for key, member in graph_members.items() for way in member.edges if way.target != key}
     first = _start_nodes(graph) or [key for key in graph_members if key not in targets] or list(graph_members)
     kind: EdgeKind = "conditional" if len(first) > 1 else "direct"
     return graph_members, [(key, kind) for key in first]
@@ -411,17 +396,11 @@ class _BuilderGraph:
         member.owner, member.label = node, str(node.label or key)
         return member
 
-    def _without_unused(
-        self, graph_members: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]
-    ) -> None:
+    def _without_unused(self, members: dict[str, _GraphMember], begins: list[tuple[str, str, list[object]]]) -> None:
         """Removes the decisions that only represent return annotations of classes."""
-        used = {way.target for graph_member in graph_members.values() for way in graph_member.edges} | {
-            target for target, _, _ in begins
-        }
+        used = {way.target for member in members.values() for way in member.edges} | {target for target, _, _ in begins}
         for key in [
-            key
-            for key, graph_member in graph_members.items()
-            if is_a(graph_member.owner, LIBRARY, "Decision") and key not in used
+            key for key, member in members.items() if is_a(member.owner, LIBRARY, "Decision") and key not in used
         ]:
             behind_class = any(
                 target == key
@@ -431,7 +410,7 @@ class _BuilderGraph:
                 for target, _, _ in self._destinations(path)
             )
             if behind_class:
-                del graph_members[key]
+                del members[key]
 
     def _cut_branches(self, graph_members: dict[str, _GraphMember], begins: list[str]) -> None:
         """Adds edges for branches of a fork that another branch ends, or that lose a race to a join."""

@@ -39,7 +39,7 @@ def toolbox(agent: Any) -> AgentTools:
     agent = _unwrapped_agent(agent)
     box = AgentTools()
     if isinstance(agent, Stub) and not is_a(agent, AI, "Agent"):
-        _unknown(box, _name_of(agent))
+        box.add_source(_name_of(agent))
         return box
     for toolset in agent.toolsets:
         for name, gate in _tools(box, toolset):
@@ -50,7 +50,7 @@ def toolbox(agent: Any) -> AgentTools:
         box.opaque_calls.append("its output type, which can be a function,")
     for native in getattr(agent, "_cap_native_tools", None) or ():
         if isinstance(native, UnknownValue):
-            _unknown(box, native.name)
+            box.add_source(native.name)
             continue
         name = str(getattr(native, "kind", None) or getattr(native, "__name__", "native"))
         if name != _SEARCH:
@@ -85,22 +85,14 @@ def _tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, str | None]]:
     elif is_a(toolset, AI, "ExternalToolset", "DeferredToolset"):
         for tool_def in toolset.tool_defs:
             if isinstance(tool_def, UnknownValue):
-                _unknown(box, tool_def.name)
+                box.add_source(tool_def.name)
             else:
                 yield tool_def.name, "" if tool_def.kind == "unapproved" else None
     elif is_a(toolset, AI, "WrapperToolset"):
         yield from _wrapped(box, toolset)
     else:
         source = toolset.name if isinstance(toolset, UnknownValue) else getattr(toolset, "id", None)
-        yield _unknown(box, str(source or type(toolset).__name__)), None
-
-
-def _unknown(box: AgentTools, source: str) -> str:
-    """Adds tools that are known only at run time; returns their name."""
-    name = f"{source}.*"
-    box.add(name)
-    box.unknown += [name] if name not in box.unknown else []
-    return name
+        yield box.add_source(str(source or type(toolset).__name__)), None
 
 
 def _named_tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, Any]]:
@@ -110,9 +102,7 @@ def _named_tools(box: AgentTools, toolset: Any) -> Iterator[tuple[str, Any]]:
         return
     for tool in flattened(toolset.tools):
         if isinstance(tool, UnknownValue):
-            if tool.is_function:
-                box.add(tool.name)
-            _unknown(box, tool.name)
+            box.add_outside(tool)
         else:
             yield str(tool.name if is_a(tool, AI, "Tool") else tool.__name__), tool
 
@@ -152,8 +142,7 @@ def _gate(box: AgentTools, name: str, function: object) -> str | None:
             box.runs.append((name, agent))
         else:
             box.notes.append(f"the agent that the tool {name!r} runs is unknown")
-            box.unknown.append(f"{name}.*")
-            box.add(f"{name}.*")
+            box.add_source(name)
     if _needs_approval(code):
         return ""
     if any(True for _ in _approvals(code)):
@@ -260,11 +249,7 @@ def transitive_tools(agent: Any, seen: frozenset[int] = frozenset()) -> AgentToo
     """The tools of an agent, with those of the agents that its tools run."""
     box = toolbox(agent)
     for _, inner in tuple(box.runs) if id(agent) not in seen else ():
-        more = transitive_tools(inner, seen | {id(agent)})
-        for name in more.names:
-            box.add(name, more.gated_when.get(name, "") if name in more.gated else None)
-        box.unknown += [unknown_name for unknown_name in more.unknown if unknown_name not in box.unknown]
-        box.notes += more.notes
+        box.include(transitive_tools(inner, seen | {id(agent)}))
     return box
 
 
@@ -304,12 +289,7 @@ class Agents:
 
     def _describe(self, node: str, agent: Any, box: AgentTools) -> None:
         name = _name_of(agent)
-        self.assembly.describe(
-            node, "tool" if box.names else "llm", name, tools=box.names, gated_tools=box.gated,
-            model_chooses=bool(box.names), **box.metadata(), **source_location(agent, name, "Agent"),
-        )  # fmt: skip
-        for note in box.notes:
-            self.assembly.note(f"{node}: {note}")
+        self.assembly.describe_agent(node, name, box, **source_location(agent, name, "Agent"))
 
 
 def _has_tools(agent: Any) -> bool:

@@ -16,7 +16,7 @@ from guardagent.frameworks.pydantic_graph import extractor as live
 from guardagent.frameworks.pydantic_graph.extractor.agents import is_agent
 from guardagent.frameworks.pydantic_graph.package import PACKAGES as PACKAGES
 from guardagent.frameworks.pydantic_graph.source import agents, classes
-from guardagent.frameworks.pydantic_graph.source.agents import Registration, function_name
+from guardagent.frameworks.pydantic_graph.source.agents import Registration, function_name, only_string
 from guardagent.frameworks.pydantic_graph.source.classes import (
     LIBRARY,
     STARTS,
@@ -163,18 +163,14 @@ class GraphDraft(LiveValue):
     def declared(self, node: Any, function: object) -> PathDraft | None:
         """The path to the nodes in a return annotation, if it has only nodes."""
         ends: list[Any] = []
-        for declared_target in declared_targets(self.interpreter, function):
-            steps = [
-                each
-                for each in declared_target.annotations
-                if isinstance(each, ObjectStub) and "part" in each.attributes
-            ]
-            if is_member_of(declared_target.type, LIBRARY, "End"):
+        for target in declared_targets(self.interpreter, function):
+            steps = [each for each in target.annotations if isinstance(each, ObjectStub) and "part" in each.attributes]
+            if is_member_of(target.type, LIBRARY, "End"):
                 ends.append(self.end)
             elif steps:
                 ends.append(self.node_of(steps[0], 0))
-            elif is_node_class(self.interpreter, declared_target.type):
-                ends.append(self.node_of(declared_target.type, 0))
+            elif is_node_class(self.interpreter, target.type):
+                ends.append(self.node_of(target.type, 0))
             else:
                 return None
         if not ends:
@@ -315,11 +311,6 @@ def _settle_builder(stub: ObjectStub) -> None:
     stub.attributes |= {"draft": exactly(draft), "start_node": exactly(draft.start), "end_node": exactly(draft.end)}
 
 
-def _text(values: Values | None) -> str | None:
-    strings = sorted(values.strings or ()) if values is not None else []
-    return strings[0] if len(strings) == 1 else None
-
-
 def _step(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     """`g.step(...)` and `g.stream(...)`, as decorators or called."""
     functions = arguments.get("call", 0)
@@ -331,15 +322,18 @@ def _step(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 def _made_step(owner: ObjectStub, functions: Values, options: Arguments, line: int) -> Values:
     made = []
     for function in functions.known:
-        identifier = _text(options.get("node_id")) or function_name(owner.interpreter, function) or "step"
+        identifier = only_string(options.get("node_id")) or function_name(owner.interpreter, function) or "step"
         shown = _shown(owner, function)
-        part = part_of("Step", "step", id=identifier, call=shown, label=_text(options.get("label")), function=function)
+        part = part_of(
+            "Step", "step", id=identifier, call=shown, label=only_string(options.get("label")), function=function
+        )
         made.append(_node(owner, part, line))
     return Values(tuple(made), functions.complete)
 
 
-def _node(owner: ObjectStub, part: Any, line: int) -> ObjectStub:
-    return make(owner.interpreter, _NODE, Arguments((), {"part": exactly(part), "id": exactly(part.id)}), line)
+def _node(owner: ObjectStub, part: Any, line: int, **attributes: Values) -> ObjectStub:
+    fields = {"part": exactly(part), "id": exactly(part.id)}
+    return make(owner.interpreter, _NODE, Arguments((), fields), line, **attributes)
 
 
 def _shown(owner: ObjectStub, value: object) -> Any:
@@ -349,7 +343,7 @@ def _shown(owner: ObjectStub, value: object) -> Any:
 def _join(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     reducers = arguments.values_of("reducer", 0)
     first_reducer = reducers.known[0] if reducers.known else None
-    identifier = _text(arguments.get("node_id")) or _draft(owner).free_id(
+    identifier = only_string(arguments.get("node_id")) or _draft(owner).free_id(
         function_name(owner.interpreter, first_reducer) or "join"
     )
     known = isinstance(first_reducer, Function | PartialFunction)
@@ -359,10 +353,9 @@ def _join(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _decide(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    identifier = _text(arguments.get("node_id")) or _draft(owner).free_id("decision")
-    part = decision_of(identifier, _text(arguments.get("note")), [])
-    return exactly(make(owner.interpreter, _NODE, Arguments((), {"part": exactly(part), "id": exactly(part.id)}), line,
-                        draft=owner.attributes["draft"]))  # fmt: skip
+    identifier = only_string(arguments.get("node_id")) or _draft(owner).free_id("decision")
+    part = decision_of(identifier, only_string(arguments.get("note")), [])
+    return exactly(_node(owner, part, line, draft=owner.attributes["draft"]))
 
 
 def _branch(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
@@ -373,8 +366,7 @@ def _branch(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     if not branches:
         _draft(owner).leave_unfinished(f"line {line}: the source does not determine a branch of {before.id!r}")
     part = decision_of(before.id, before.note, [*before.drafts, *branches])
-    return exactly(make(owner.interpreter, _NODE, Arguments((), {"part": exactly(part), "id": exactly(part.id)}), line,
-                        draft=owner.attributes["draft"]))  # fmt: skip
+    return exactly(_node(owner, part, line, draft=owner.attributes["draft"]))
 
 
 def _path(owner: ObjectStub, path: PathDraft, line: int) -> Values:
@@ -397,7 +389,7 @@ def _nodes(owner: ObjectStub, several: Iterable[Values], line: int) -> Iterator[
 def _match(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     sources, tests = arguments.values_of("source", 0), arguments.get("matches")
     test = tests.known[0] if tests is not None and tests.known else None
-    shown = owner.interpreter.converter.convert(test) if test is not None else None
+    shown = _shown(owner, test) if test is not None else None
     return _path(owner, PathDraft(source=_type_name(sources), matches=shown), line)
 
 
@@ -406,12 +398,9 @@ def _type_name(values: Values) -> object:
     value = values.known[0] if values.known else object
     if isinstance(value, Alias):
         node = value.node
-        inner = (
-            node.slice
-            if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("TypeExpression")
-            else node
-        )
-        return ast.unparse(inner)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("TypeExpression"):
+            node = node.slice
+        return ast.unparse(node)
     if isinstance(value, type):
         return value
     name = value.tree.name if isinstance(value, Class) else path_of(value).rpartition(".")[2]
@@ -439,27 +428,29 @@ def _to_nodes(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     if len(ends) == 1:
         item = way_to(ends[0])
     else:
-        identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
+        identifier = only_string(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
         paths = [part_of("Path", "paths", items=[way_to(end)]) for end in ends]
         item = part_of("BroadcastMarker", "paths", fork_id=identifier, paths=paths)
     return _path(owner, replace(path, items=(*path.items, item), ends=ends), line)
 
 
 def _map(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("map")
-    item = part_of(
-        "MapMarker", "paths", fork_id=identifier, downstream_join_id=_text(arguments.get("downstream_join_id"))
-    )
-    return _further(owner, item, line)
+    return _further(owner, _map_marker(owner, arguments), line)
+
+
+def _map_marker(owner: ObjectStub, arguments: Arguments) -> Any:
+    identifier = only_string(arguments.get("fork_id")) or _draft(owner).free_id("map")
+    joins = only_string(arguments.get("downstream_join_id"))
+    return part_of("MapMarker", "paths", fork_id=identifier, downstream_join_id=joins)
 
 
 def _label(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    return _further(owner, part_of("LabelMarker", "paths", label=_text(arguments.get("label", 0)) or ""), line)
+    return _further(owner, part_of("LabelMarker", "paths", label=only_string(arguments.get("label", 0)) or ""), line)
 
 
 def _transform(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
     functions = arguments.values_of("func", 0).known
-    shown = owner.interpreter.converter.convert(functions[0]) if functions else None
+    shown = _shown(owner, functions[0]) if functions else None
     return _further(owner, part_of("TransformMarker", "paths", transform=shown), line)
 
 
@@ -472,7 +463,7 @@ def _broadcast(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
             targets += _paths(exactly(several))
     if not targets:
         _draft(owner).leave_unfinished(f"line {line}: the source does not determine the branches of a broadcast")
-    identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
+    identifier = only_string(arguments.get("fork_id")) or _draft(owner).free_id("broadcast")
     item = part_of("BroadcastMarker", "paths", fork_id=identifier, paths=[target.path for target in targets])
     ends = tuple(end for target in targets for end in target.ends)
     return _path(owner, replace(path, items=(*path.items, item), ends=ends), line)
@@ -502,25 +493,25 @@ def _add(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
 
 
 def _add_edge(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, ends = (tuple(_nodes(owner, [arguments.values_of(name, place)], line))
-                     for place, name in enumerate(("source", "destination")))  # fmt: skip
-    label = _text(arguments.get("label"))
-    items = [part_of("LabelMarker", "paths", label=label)] if label else []
+    return _add_path(owner, arguments, line, "destination", _labels(arguments, "label"))
+
+
+def _add_path(owner: ObjectStub, arguments: Arguments, line: int, target: str, items: Iterable[Any]) -> Values:
+    """Adds the path from the argument `source` to the target."""
+    sources = tuple(_nodes(owner, [arguments.values_of("source", 0)], line))
+    ends = tuple(_nodes(owner, [arguments.values_of(target, 1)], line))
     _draft(owner).add(PathDraft(sources, (*items, *map(way_to, ends)), ends))
     return exactly(None)
 
 
+def _labels(arguments: Arguments, *names: str) -> list[Any]:
+    texts = [only_string(arguments.get(name)) for name in names]
+    return [part_of("LabelMarker", "paths", label=text) for text in texts if text]
+
+
 def _add_mapping(owner: ObjectStub, arguments: Arguments, line: int) -> Values:
-    sources, ends = (tuple(_nodes(owner, [arguments.values_of(name, place)], line))
-                     for place, name in enumerate(("source", "map_to")))  # fmt: skip
-    identifier = _text(arguments.get("fork_id")) or _draft(owner).free_id("map")
-    item = part_of(
-        "MapMarker", "paths", fork_id=identifier, downstream_join_id=_text(arguments.get("downstream_join_id"))
-    )
-    labels = [part_of("LabelMarker", "paths", label=text) for name in ("pre_map_label", "post_map_label")
-              for text in [_text(arguments.get(name))] if text]  # fmt: skip
-    _draft(owner).add(PathDraft(sources, (*labels, item, *map(way_to, ends)), ends))
-    return exactly(None)
+    items = [*_labels(arguments, "pre_map_label", "post_map_label"), _map_marker(owner, arguments)]
+    return _add_path(owner, arguments, line, "map_to", items)
 
 
 def _class_node(owner: ObjectStub, arguments: Arguments, line: int) -> Values:

@@ -95,18 +95,15 @@ def called(interpreter: Any, target: object, arguments: Arguments, line: int) ->
     if name in _READY_MADE:
         return exactly(make(interpreter, TOOL, Arguments((), {"name": exactly(_READY_MADE[name])}), line))
     if name == "ToolDefinition":
-        return exactly(_declaration(arguments))
+        declared, kind = only_string(arguments.get("name")), only_string(arguments.get("kind"))
+        return exactly(ToolDeclaration(declared or "?", kind or ""))
     return None
 
 
-def _declaration(arguments: Arguments) -> ToolDeclaration:
-    name, kind = (_only_string(arguments.get(key), default) for key, default in (("name", "?"), ("kind", "")))
-    return ToolDeclaration(name, kind)
-
-
-def _only_string(values: Values | None, default: str) -> str:
+def only_string(values: Values | None) -> str | None:
+    """The only possible value, if it is a string; else None."""
     strings = sorted(values.strings or ()) if values is not None else []
-    return strings[0] if len(strings) == 1 else default
+    return strings[0] if len(strings) == 1 else None
 
 
 # Lists of tools and toolsets.

@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent.workflow.extraction import UnknownValue
-from guardagent.workflow.python_source.stubs import (
-    ClassStub,
-    ObjectStub,
-    Program,
-    framework_kind,
-)
+from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, Program, framework_kind
 from guardagent.workflow.python_source.types import annotated_types
 from guardagent.workflow.python_source.values import (
     UNKNOWN,

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from guardagent._support.execution import Operation, Procedure, adrive, combine, drive
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import edit_note
+from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, error_text, name_hint
@@ -253,6 +254,9 @@ class _ToolCallBatch:
 
     def steps(self, tool_calls: Iterable[Any] | None) -> Procedure[ToolTurn]:
         proposed = [self._proposed(call) for call in tool_calls or ()]
+        for at, proposed_call in enumerate(proposed):
+            if any(proposed_call.id and proposed_call.id == other.id for other in proposed[:at]):
+                proposed_call.problem = REPEATS
         for proposed_call in proposed:
             yield from self._judge(proposed_call)
         halted = any(proposed_call.verdict.decision is Decision.HALT for proposed_call in proposed)

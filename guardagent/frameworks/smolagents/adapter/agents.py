@@ -19,8 +19,10 @@ from smolagents.memory import ActionStep, FinalAnswerStep, PlanningStep, ToolCal
 from smolagents.models import ChatMessageStreamDelta
 from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutionError
 
+from guardagent._support.execution import drive
 from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement.calls import REPEATED_ID, REPEATS, make_ids_unique
 from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, answer_text, last_user_text, withheld
 from guardagent.enforcement.host_runs import Named
 from guardagent.enforcement.tool_arguments import finished
@@ -322,6 +324,17 @@ class _GuardedAgent(MultiStepAgent):
         return without_answer(self.guardagent_attachment.guard, super().provide_final_answer(*args, **kwargs), self)
 
 
+def _no_arguments(*_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    return {}, {}
+
+
+class RepeatedArguments(dict[str, Any]):
+    """The arguments of a call with a repeated id."""
+
+    def __bool__(self) -> bool:  # the host replaces false ones
+        return True
+
+
 class _ToolCalling(MultiStepAgent):
     """An agent whose model calls tools in messages."""
 
@@ -329,8 +342,12 @@ class _ToolCalling(MultiStepAgent):
 
     def process_tool_calls(self, chat_message: Any, memory_step: Any) -> Iterator[Any]:
         around = scope()
+        calls = chat_message.tool_calls or ()
         if around is not None and around.run is not None:
-            around.run.parallel = len(chat_message.tool_calls or ()) > 1
+            around.run.parallel = len(calls) > 1
+        for call, call_id in zip(calls, make_ids_unique(calls, "id"), strict=False):
+            if REPEATED_ID.search(call_id):  # the host tells no tool the id of its call
+                call.function.arguments = RepeatedArguments(arguments=call.function.arguments)
         return super().process_tool_calls(chat_message, memory_step)  # type: ignore[no-any-return]
 
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
@@ -339,6 +356,9 @@ class _ToolCalling(MultiStepAgent):
         An error of one of several calls would discard the outputs of the other calls.
         """
         self.guardagent_attachment.refresh(self)
+        if isinstance(arguments, RepeatedArguments):
+            invocation = SmolagentsInvocation(self.guardagent_attachment, tool_name, _no_arguments, (), {})
+            return str(drive(invocation.refusal(REPEATS)))
         try:
             return super().execute_tool_call(tool_name, arguments)
         except AgentToolExecutionError as error:

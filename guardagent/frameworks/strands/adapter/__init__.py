@@ -46,7 +46,7 @@ from strands.tools.mcp import MCPAgentTool, MCPClient
 from strands.types._events import EventLoopStopEvent, ModelStopReason, ToolResultEvent
 from strands.types.tools import AgentTool
 
-from guardagent.enforcement import EnforcementPoint, ToolSpec
+from guardagent.enforcement import EnforcementPoint, ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import UNREAD, HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError, ToolDenied
@@ -356,16 +356,12 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
     def _read(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
         known = _state(agent).known
-        strands_arguments = known.get(tool.tool_name)
-        if (
-            strands_arguments is None
-            or strands_arguments.tool is not tool
-            or strands_arguments.declared != tool.tool_spec
-        ):
-            strands_arguments = known[tool.tool_name] = StrandsArguments.of(tool)
+        arguments = known.get(tool.tool_name)
+        if arguments is None or arguments.tool is not tool or arguments.declared != tool.tool_spec:
+            arguments = known[tool.tool_name] = StrandsArguments.of(tool)
         if isinstance(tool, _AgentAsTool) and isinstance(tool.agent, Agent):
             self.guard_agent(tool.agent)
-        return strands_arguments
+        return arguments
 
     def _arguments_of(self, agent: Any, tool: Any) -> StrandsArguments:
         """Reads the arguments of a tool that is about to run, even if the agent has not had it before."""
@@ -432,7 +428,7 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
         context = context.replace(tool_specs=without_unread(self.guard, context.tool_specs))
         async for event in call_next(context):
             if isinstance(event, ModelStopReason):
-                self.proposed(around).update(str(tool_use.get("toolUseId")) for tool_use in tool_uses(event.message))
+                self.proposed(around).update(make_ids_unique(tool_uses(event.message), "toolUseId"))
             yield event
 
     def served(self, terminal: Next) -> Next:

@@ -182,7 +182,22 @@ class StrandsInvocation(ToolInvocation[StrandsScope]):
 
     def options(self) -> dict[str, Any]:
         call_id, agent = str(self._context.tool_use.get("toolUseId")), self._context.agent.name
-        return {**super().options(), "id": call_id, "agent": agent}
+        attempts = self._attempts.get(call_id, 0)  # of hooks that retry; each is a call of its own
+        return {**super().options(), "id": f"{call_id}.{attempts}" if attempts else call_id, "agent": agent}
+
+    @property
+    def _attempts(self) -> dict[str, int]:
+        """The number of attempts that have ended, by the host's id of the call."""
+        notes = self.guard.notes(self.around.conversation) if self.around.conversation else {}
+        attempts: dict[str, int] = notes.setdefault("attempts", {})
+        return attempts
+
+    def _ended(self, call: HostCall, read: Callable[[Any], Outcome | None], result: Any) -> Outcome | None:
+        ended = super()._ended(call, read, result)
+        if ended is not None and self.around.call is None:
+            call_id = str(self._context.tool_use.get("toolUseId"))
+            self._attempts[call_id] = self._attempts.get(call_id, 0) + 1
+        return ended
 
     def judge(self, call: HostCall) -> Procedure[JudgedCall]:
         if is_direct(self._context.invocation_state):
