@@ -1,21 +1,29 @@
-"""The cost that a guard adds to a tool call, host by host: `python -m benchmarks.adapters [CALLS]`.
+"""The cost that a guard adds to a tool call, host by host: `python -m benchmarks.adapters [CALLS [WHERE [HOST]...]]`.
 
 Each file of `benchmarks/adapters/` measures CALLS (400) unguarded and CALLS guarded calls, alternating in one run,
 from the host's call of the tool to its result. The table has the medians of wall time and their difference. The target
 is below 0.3 ms, and below 3 ms for the MCP proxy, which is a separate process. A host that is not installed is listed
 as such: each has an environment of its own.
+
+WHERE is `here`, for a `ToolGuard`; `server`, for a `RemoteGuard` with a server of this machine (SQLite); or `delayed`,
+for one whose outcomes go with the next check. The MCP rows and LiteLLM have a `ToolGuard` in any case.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from guardagent import InputError
+from benchmarks import limit_guard
+from benchmarks.server import served
+from guardagent import InputError, RemoteGuard
 
 CALLS = 400
 Measure = Callable[[int], tuple[list[float], list[float]]]
@@ -45,10 +53,21 @@ def row(name: str, measure: Measure, calls: int) -> str:
 
 def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else CALLS
+    where, hosts = (sys.argv[2] if len(sys.argv) > 2 else "here"), sys.argv[3:]
     logging.disable(logging.WARNING)
-    print("| host | unguarded, p50 | guarded, p50 | difference |\n|---|---|---|---|")
-    for name, measure in measures().items():
-        print(row(name, measure, calls), flush=True)
+    with contextlib.ExitStack() as stack:
+
+        def guard_of_server(more: str, **options: Any) -> RemoteGuard:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            port, token, _ = stack.enter_context(served(folder, "sqlite", limit_guard.POLICY + more))
+            delay = 0.1 if where == "delayed" else 0.0
+            return RemoteGuard(f"http://127.0.0.1:{port}", token=token, outcome_delay=delay, **options)
+
+        limit_guard.guard_of_server = None if where == "here" else guard_of_server
+        print("| host | unguarded, p50 | guarded, p50 | difference |\n|---|---|---|---|")
+        for name, measure in measures().items():
+            if not hosts or name in hosts:
+                print(row(name, measure, calls), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The time of a check over HTTP, in an open loop: `python benchmarks/server.py [STATE [RULES [SECONDS [PER_TOOL]]]]`.
+"""The time of a check over HTTP: `python benchmarks/server.py [STATE [RULES [SECONDS [PER_TOOL]]]] [--bare] [--deny]`.
 
 STATE is `sqlite`, or the address of a PostgreSQL or Redis server (an empty schema or prefix). It starts `guardagent
 serve` with a policy of RULES rules (10), of which PER_TOOL (20) concern each tool, and offers checks at a fixed rate,
@@ -8,6 +8,11 @@ waiting in line counts.
 
 The table has, for each rate, the checks that were answered in a second, p50 and p99 in milliseconds, and the CPU time
 of the server for a call (check and record). The client needs CPU time, too: on two cores the cliff is that of both.
+Before the table is the same for a closed loop: one connection, on which each request follows the answer to the last.
+
+With `--bare`, a Starlette application with the same two routes is measured in the same way, and the ratios are printed:
+it parses a body, commits it to an SQLite file durably, and answers. With `--deny`, every call but a session's first is
+denied, so a call is a check alone.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import contextlib
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +33,28 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+BARE = """
+import json, sqlite3, sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+db = sqlite3.connect(sys.argv[2], isolation_level=None, check_same_thread=False)
+db.execute("PRAGMA journal_mode = WAL")
+db.execute("PRAGMA synchronous = FULL")
+db.execute("CREATE TABLE bodies (body TEXT)")
+
+async def kept(request):
+    body = await request.json()
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT INTO bodies VALUES (?)", (json.dumps(body),))
+    db.execute("COMMIT")
+    return JSONResponse({"id": "s", "verdict": {"label": 0}})
+
+paths = ("/v1/attachments", "/v1/sessions", "/v1/sessions/{id}/check", "/v1/sessions/{id}/record")
+app = Starlette(routes=[Route(path, kept, methods=["POST"]) for path in paths])
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", lifespan="off")
+"""
 RATES = (100, 200, 500, 700, 1000, 1500, 2000)
 CALLS_OF_A_SESSION = 8
 
@@ -94,8 +122,9 @@ class KeptConnection:
 class Load:
     """Offers checks at a rate."""
 
-    def __init__(self, port: int, token: str, attachment: str, tools: int) -> None:
+    def __init__(self, port: int, token: str, attachment: str, tools: int, amount: int = 0) -> None:
         self._port, self._token, self._attachment, self._tools = port, token, attachment, tools
+        self._amount = amount
         self._idle: deque[KeptConnection] = deque()
         self._sessions: deque[tuple[str, int]] = deque()
 
@@ -114,6 +143,14 @@ class Load:
         await asyncio.gather(*running)
         return len(taken) / (time.perf_counter() - started), taken
 
+    async def run_closed(self, seconds: float) -> tuple[float, list[float]]:
+        """Makes calls one after the other; returns the same as `run`."""
+        taken: list[float] = []
+        started = time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            await self._call(time.perf_counter(), taken)
+        return len(taken) / (time.perf_counter() - started), taken
+
     async def _offered(self, due: float, taken: list[float]) -> None:
         with contextlib.suppress(ConnectionRefusedError):
             await self._call(due, taken)
@@ -124,14 +161,16 @@ class Load:
         if calls >= CALLS_OF_A_SESSION:
             session, calls = await self._opened(connection), 0
             due = time.perf_counter()
-        acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": calls}
+        acts = f"act{secrets.randbelow(self._tools)}", {"order": f"o{calls}", "amount": self._amount + calls}
         tool, args = acts if calls else ("authenticate", {"user": "ann"})
         call = {"id": secrets.token_hex(8), "tool": tool, "args": args}
         answer = await connection.post(f"/v1/sessions/{session}/check", {"call": call})
         taken.append((time.perf_counter() - due) * 1000)
-        assert answer["verdict"]["label"] == 0, answer
-        outcome = {"output": "done", "failed": False, "ended": True}
-        await connection.post(f"/v1/sessions/{session}/record", {"call_id": call["id"], "outcome": outcome})
+        is_allowed = answer["verdict"]["label"] == 0
+        assert is_allowed or (calls and self._amount), answer
+        if is_allowed:
+            outcome = {"output": "done", "failed": False, "ended": True}
+            await connection.post(f"/v1/sessions/{session}/record", {"call_id": call["id"], "outcome": outcome})
         self._sessions.append((session, calls + 1))
         self._idle.append(connection)
 
@@ -159,7 +198,8 @@ def served(folder: Path, state: str, policies: str) -> Iterator[tuple[int, str, 
         "shop",
     ]
     token = subprocess.run(made, cwd=folder, capture_output=True, text=True, check=True).stdout.split()[-1]  # noqa: S603 - itself
-    port = 20000 + os.getpid() % 20000
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = int(unused.getsockname()[1])
     address = f"sqlite:{folder}/state.db" if state == "sqlite" else state
     options = [
         "--policies",
@@ -201,33 +241,60 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measured(port: int, token: str, pid: int, seconds: float, count: int) -> None:
-    """Prints a row for each rate."""
+@contextlib.contextmanager
+def served_bare(folder: Path) -> Iterator[tuple[int, str, int]]:
+    """The bare application, as `served`."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = int(unused.getsockname()[1])
+    command = [sys.executable, "-c", BARE, str(port), str(folder / "bare.db")]
+    with (folder / "server.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:  # noqa: S603 - itself
+        try:
+            asyncio.run(_until_up(port, process, folder))
+            yield port, "none", process.pid
+        finally:
+            process.terminate()
+
+
+def memory(pid: int) -> float:
+    """The memory of a process in MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+async def measured(port: int, token: str, pid: int, seconds: float, count: int, amount: int) -> dict[str, float]:
+    """Prints a row for the closed loop and for each rate; returns the CPU milliseconds of a call in each."""
     attachment = await KeptConnection(port, token).post("/v1/attachments", {"policy": "default", "tools": tools(count)})
-    load = Load(port, token, attachment["id"], count)
+    load, cpu = Load(port, token, attachment["id"], count, amount), dict[str, float]()
     await load.run(50, 2)
-    print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call |\n|---|---|---|---|---|")
-    for rate in RATES:
-        before = cpu_seconds(pid)
-        answered, taken = await load.run(rate, seconds)
-        cpu = (cpu_seconds(pid) - before) * 1000 / len(taken)
+    print("| offered/s | answered/s | p50 ms | p99 ms | CPU ms/call | memory MB |\n|---|---|---|---|---|---|")
+    for rate in (0, *RATES):
+        before, name = cpu_seconds(pid), str(rate or "closed loop")
+        answered, taken = await (load.run(rate, seconds) if rate else load.run_closed(seconds))
+        cpu[name] = (cpu_seconds(pid) - before) * 1000 / len(taken)
         cuts = quantiles(taken, n=100)
-        print(f"| {rate} | {answered:.0f} | {cuts[49]:.1f} | {cuts[98]:.1f} | {cpu:.2f} |", flush=True)
+        row = f"| {name} | {answered:.0f} | {cuts[49]:.1f} | {cuts[98]:.1f} | {cpu[name]:.2f} | {memory(pid):.0f} |"
+        print(row, flush=True)
         if answered < 0.9 * rate:
             break
+    return cpu
 
 
 def main() -> None:
-    state = sys.argv[1] if len(sys.argv) > 1 else "sqlite"
-    rules = int(sys.argv[2]) if len(sys.argv) > 2 else 10
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 10.0
-    count = max(1, rules // (int(sys.argv[4]) if len(sys.argv) > 4 else 20))
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served(Path(folder), state, policy(rules, count)) as (port, token, pid),
-    ):
+    options = {option for option in sys.argv[1:] if option.startswith("--")}
+    values = [*(option for option in sys.argv[1:] if option not in options), "", "", "", ""]
+    state, rules, seconds = values[0] or "sqlite", int(values[1] or 10), float(values[2] or 10.0)
+    count = max(1, rules // int(values[3] or 20))
+    amount = 1_000_000 if "--deny" in options else 0
+    with tempfile.TemporaryDirectory() as folder:
         print(f"{state.partition(':')[0]}, {rules} rules about {count} tools, {seconds:g} s for each rate\n")
-        asyncio.run(measured(port, token, pid, seconds, count))
+        with served(Path(folder), state, policy(rules, count)) as (port, token, pid):
+            guarded = asyncio.run(measured(port, token, pid, seconds, count, amount))
+        if "--bare" in options:
+            print("\na bare application\n")
+            with served_bare(Path(folder)) as (port, token, pid):
+                bare = asyncio.run(measured(port, token, pid, seconds, count, 0))
+            print("\nCPU time of a call, in those of the bare application")
+            for name in (name for name in guarded if name in bare):
+                print(f"    {name}: {guarded[name] / bare[name]:.2f}")
 
 
 if __name__ == "__main__":

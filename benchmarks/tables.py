@@ -1,11 +1,12 @@
 """Cost of audits over tables, beside a plain loop over sessions and a bare scan of the same rows.
 
-`python -m benchmarks.tables [--events N ...] [--engines local,duckdb,spark,ray] [--workers N] [--folder DIR]` writes a
-log of N events (default: 100,000 and a million) as JSON Lines of traces and as Parquet of events, in several files and
-in no order. Then it runs each of these in processes of its own, and prints CPU and elapsed time, throughput and the
-peak memory of all processes together:
+`python -m benchmarks.tables [--events N ...] [--engines local,duckdb,spark,ray] [--workers N] [--folder DIR]
+[--violating SHARE]` writes a log of N events (default: 100,000 and a million) as JSON Lines of traces and as Parquet of
+events, in several files and in no order. With a share, the other traces keep all rules. Then it runs each of these in
+processes of its own, and prints CPU and elapsed time, throughput and the peak memory of all processes together:
 
 - `scan`: reads all columns of the Parquet files with pyarrow, and does nothing with them;
+- `query`: finds the traces that break one of the five rules by a query of DuckDB, if that is installed;
 - `loop`: reads the JSON Lines, and replays each trace through a session, in one process;
 - `lines`: `guardagent audit` on the JSON Lines, line by line;
 - the engines, on JSON Lines and on Parquet.
@@ -14,6 +15,7 @@ peak memory of all processes together:
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import random
 import resource
@@ -26,6 +28,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -36,6 +39,19 @@ _LENGTH = 50  # events of a trace, on average
 _SCAN = """\
 import sys, pyarrow.dataset as ds
 print(sum(batch.num_rows for batch in ds.dataset(sys.argv[1], format="parquet").to_batches()))
+"""
+_QUERY = """\
+import sys, duckdb
+print(duckdb.connect(config={"threads": int(sys.argv[2])}).execute('''
+WITH calls AS (
+    SELECT trace, time, tool, args->>'$.order_id' AS order_id, output FROM read_parquet(?)
+    WHERE tool IN ('refund', 'get_order')
+)
+SELECT count(DISTINCT refund.trace) FROM calls refund WHERE refund.tool = 'refund' AND NOT EXISTS (
+    SELECT 1 FROM calls look_up WHERE look_up.tool = 'get_order' AND look_up.trace = refund.trace
+    AND look_up.order_id = refund.order_id AND look_up.time < refund.time
+    AND (look_up.output::JSON->>'$')::JSON->>'$.status' = 'delivered'
+)''', [sys.argv[1] + "/*.parquet"]).fetchall())
 """
 _LOOP = """\
 import sys
@@ -62,7 +78,19 @@ class Cost:
     peak: int
 
 
-def write_logs(folder: Path, total: int) -> None:
+def compliant(chance: random.Random, count: int) -> Iterator[dict[str, Any]]:
+    """A conversation that keeps all rules, with about a number of calls."""
+    calls, refunds = list(events(chance, count)), 0
+    for call, earlier in zip(calls, [{}, *calls], strict=False):
+        if call["tool"] != "refund":
+            yield call
+        elif refunds < 2 and "delivered" in earlier.get("output", ""):
+            refunds += 1
+            yield {**call, "args": {**call["args"], "amount": call["args"]["amount"] % 400}}
+            yield {"tool": "send_receipt", "args": {"order_id": call["args"]["order_id"]}, "output": "done"}
+
+
+def write_logs(folder: Path, total: int, violating: float) -> None:
     """Writes the same events twice: as traces in `lines`, and as events in `parquet`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -77,14 +105,15 @@ def write_logs(folder: Path, total: int) -> None:
     while written < total:
         count = min(total - written, 1 + int(chance.expovariate(1 / _LENGTH)))
         start = 1_790_000_000 + chance.randrange(30 * 86_400)
-        trace_events = [{**event, "time": start + at} for at, event in enumerate(events(chance, count))]
+        kind = events if chance.random() < violating else compliant
+        trace_events = [{**event, "time": start + at} for at, event in enumerate(kind(chance, count))]
         files[traces % _FILES].write(json.dumps({"id": f"t{traces}", "events": trace_events}) + "\n")
         rows += [
             {**event, "trace": f"t{traces}", "args": json.dumps(event["args"]), "output": json.dumps(event["output"])}
             for event in trace_events
         ]
-        written, traces = written + count, traces + 1
-        if len(rows) >= 200_000 or written == total:
+        written, traces = written + len(trace_events), traces + 1
+        if len(rows) >= 200_000 or written >= total:
             chance.shuffle(rows)
             pq.write_table(pa.Table.from_pylist(rows), folder / "parquet" / f"{part}.parquet")
             rows, part = [], part + 1
@@ -125,6 +154,8 @@ def commands(folder: Path, engines: list[str], workers: int) -> Iterator[tuple[s
     (folder / "all.jsonl").write_bytes(b"".join(path.read_bytes() for path in sorted(lines.iterdir())))
     audit = [sys.executable, "-m", "guardagent", "audit", "-p", policy]
     yield "scan", [sys.executable, "-c", _SCAN, str(parquet)]
+    if importlib.util.find_spec("duckdb"):
+        yield "query", [sys.executable, "-c", _QUERY, str(parquet), str(workers)]
     yield "loop", [sys.executable, "-c", _LOOP, str(lines), policy]
     yield "lines", [*audit, str(folder / "all.jsonl"), "--workers", str(workers), "--out", str(folder / "out.jsonl")]
     for engine in engines:
@@ -135,9 +166,9 @@ def commands(folder: Path, engines: list[str], workers: int) -> Iterator[tuple[s
             yield f"{engine}, {kind}", [*audit, str(path), "--engine", engine, *size, *options, "--out", str(out)]
 
 
-def measure(folder: Path, total: int, engines: list[str], workers: int) -> None:
+def measure(folder: Path, total: int, engines: list[str], workers: int, violating: float) -> None:
     """Prints a table of all measurements for a number of events."""
-    write_logs(folder, total)
+    write_logs(folder, total, violating)
     (folder / "policies.yaml").write_text(POLICIES)
     print(f"\n{total:,} events\n{'':18}{'CPU s':>9}{'s':>9}{'events/s':>12}{'us CPU/event':>14}{'MB':>8}")
     for name, command in commands(folder, engines, workers):
@@ -151,12 +182,13 @@ def main() -> None:
     parser.add_argument("--events", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--engines", default="local")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--violating", type=float, default=1.0, help="the share of traces that may break rules")
     parser.add_argument("--folder", type=Path, help="where the logs are written; by default a temporary folder")
     arguments = parser.parse_args()
     for total in arguments.events:
         folder = Path(tempfile.mkdtemp(prefix="tables-", dir=arguments.folder))
         try:
-            measure(folder, total, arguments.engines.split(","), arguments.workers)
+            measure(folder, total, arguments.engines.split(","), arguments.workers, arguments.violating)
         finally:
             shutil.rmtree(folder)
 

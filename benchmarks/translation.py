@@ -1,8 +1,9 @@
 """The time of a translation without its model: `python -m benchmarks.translation [ROUNDS]`, in milliseconds of CPU.
 
 A document of sixty sentences, of which 36 need rules, is translated by a model that answers in this process as
-scripted; its time does not count. In the first row, both drafts say the same in other words, in the second one ten
-rules differ. The third column is a first translation in a new process: it loads the modules, Z3 among them.
+scripted; its time does not count. It calls ten sentences ambiguous: in the first row, both readings say the same in
+other words, in the second one they differ. The third column is a first translation in a new process: it loads the
+modules, Z3 among them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from guardagent.models import Completion, Message
 from guardagent.translation.pipeline import translate
 
 WANTED = 2000.0
-STAGES = {"Survey": "inputs", "Two drafts": "survey", "Comparison": "drafts", "Assembly": "readings"}
+STAGES = {"Survey": "inputs", "Drafts": "survey", "Reading": "drafts", "Assembly": "readings"}
 """The stage that ends with each line of the progress."""
 _FIRST = "from benchmarks.translation import whole; print(whole({differs}))"
 

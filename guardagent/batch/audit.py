@@ -27,7 +27,7 @@ from guardagent.batch.traces import Status
 from guardagent.errors import ContentError, InputError, error_text
 from guardagent.policy.evaluation.history_index import OnDemand
 from guardagent.policy.evaluation.monitor_interface import Monitor, RuleContext, SessionCall
-from guardagent.policy.language.answer_step import ANSWER
+from guardagent.policy.language import ANSWER
 from guardagent.policy.monitors.automaton import Key, Parts, ProductLetter
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
@@ -145,6 +145,11 @@ class IgnoredTools(dict[str, bool]):
         self._policies = policies
         self._is_possible = not policies.is_scoped and policies.sources is None and not policies.counters
 
+    def includes(self, event: Event) -> bool:
+        """Whether no rule looks at a call."""
+        is_plain = event.action is None and event.decision is None and not event.tags and event.principal is None
+        return is_plain and self[event.tool]
+
     def __missing__(self, tool: str) -> bool:
         is_ignored = self._is_possible and self._policies.for_everyone(Event(tool)).ignored
         if len(self) < MAX_TOOLS:
@@ -251,10 +256,11 @@ def _decided(
 ) -> list[Verdict]:
     """Judges traces that count together, with an error in place of each violation that depends on an outcome."""
     verdicts = list(judge(policies, traces))
-    steps = (step.event for trace in traces for step in trace.steps)
-    unknown = {event.tool for event in steps if event.tool and event.status == "unknown"}
-    if not unknown or not any(verdict.violations for verdict in verdicts):
+    ignored, events = ignored_tools(policies.current), (step.event for trace in traces for step in trace.steps)
+    open_events = [event for event in events if event.tool and event.status == "unknown"]
+    if not any(verdict.violations for verdict in verdicts) or all(map(ignored.includes, open_events)):
         return verdicts
+    unknown = {event.tool for event in open_events}
     offline = _without_models(policies.current)
     outcomes: tuple[Status, ...] = ("ok", "failed")
     readings = [judge(offline, [_with_outcomes(trace, outcome) for trace in traces]) for outcome in outcomes]

@@ -6,24 +6,32 @@ violate.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from guardagent._support.files import is_in_pack
 from guardagent.batch.audit import UNKNOWN_OUTCOME, judge_trace
 from guardagent.batch.json_object import JsonObject, KeyType
 from guardagent.batch.records import Case, Trace, read_case, read_trace
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.evaluation.history_index import AnyTool
 from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.file.policy_file import PolicyFile
+from guardagent.policy.file.policy_keys import PERMITTED_FILES
+from guardagent.policy.language import ast
+from guardagent.policy.language.parser import named_arguments
+from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Event, Verdict
+from guardagent.types import EMPTY, Event, Verdict, thaw
 
 if TYPE_CHECKING:
     from guardagent.batch.results import Result
@@ -169,6 +177,53 @@ def rule_results(
     }
 
 
+def rule_causes(verdict: Verdict, rule: str) -> Iterator[str]:
+    """Yields why a rule is violated or undecided, a line each, and what to do."""
+    for violation in verdict.violations:
+        if violation.policy == rule:
+            evidence = violation.evidence if isinstance(violation.evidence, Mapping) else {}
+            yield violation.message
+            yield from (f"{name}: {evidence[name]}" for name in ("needed", "missing") if name in evidence)
+            yield from [f"to comply: {violation.remedy}"] if violation.remedy else []
+    yield from (error for error in verdict.errors if error.startswith(f"{rule}: "))
+
+
+def explained(policies: Policies, case: Case) -> dict[str, Any]:
+    """Judges a case, with what each rule that judges the call says, and what it reads of the call.
+
+    Returns:
+        `decision`, `label`, `violated`, `reasons`, `errors`; `rules`: the `result`, `read` and `causes` of each; and
+        `due`: the obligations that the call adds if it succeeds. All of it is JSON.
+    """
+    call, verdict = case.proposed, judge_case(policies, case)
+    session, parts = session_of(policies, case), {rule.id: rule.rules for rule in policies.rules}
+    before = session.obligations
+    session.observe(replace(call, status="ok"), judge=False)
+    rules = {
+        rule: {
+            "result": result,
+            "read": dict(_read_by(parts.get(rule, ()), case)),
+            "causes": list(rule_causes(verdict, rule)),
+        }
+        for rule, result in rule_results(policies, call, verdict.rules, verdict.errors).items()
+    }
+    due = {rule: text for rule, text in session.obligations.items() if rule not in before}
+    json = {"decision": str(verdict.decision), "label": verdict.label, "violated": list(verdict.rules)}
+    return json | {"reasons": list(verdict.reasons), "errors": list(verdict.errors), "rules": rules, "due": due}
+
+
+def _read_by(parts: Iterable[ast.Rule], case: Case) -> Iterator[tuple[str, Any]]:
+    """Yields the arguments of the proposed call and the facts that a rule names, with their values."""
+    call = case.proposed
+    for part in parts:
+        for argument in named_arguments(part):
+            if argument.name in call.args or call.tool in argument.tools:
+                yield argument.name, thaw(call.args.get(argument.name, "(missing)"))
+        for node in ast.walk(part):
+            if isinstance(node, ast.Fact):
+                yield f"fact({node.path[0]})", thaw(case.facts.get(node.path[0]))
+
+
 @dataclass(slots=True)
 class PolicyCoverage:
     """The coverage of one policy.
@@ -231,9 +286,7 @@ class RuleCoverage:
         return not any(policy.never_violated or policy.never_satisfied for policy in self.policies.values())
 
     def lines(self) -> list[str]:
-        return [
-            line for policy, policy_coverage in sorted(self.policies.items()) for line in policy_coverage.lines(policy)
-        ]
+        return [line for policy, coverage in sorted(self.policies.items()) for line in coverage.lines(policy)]
 
 
 def covered_rules(policies: Policies, path: str, proposed: Event, verdict: dict[str, Any]) -> dict[str, Any]:
@@ -333,3 +386,63 @@ def judge_expected(policies: Policies, expected: Expectation) -> Verdict:
     if isinstance(expected, Case):
         return judge_case(policies, expected)
     return judge_trace(policies, expected.trace)
+
+
+# --- candidates: policies that somebody pastes for a live one, and that refer to the files of that one only
+
+MEMORY_BYTES = 4 * 2**30  # of addresses, of a process that judges a candidate
+
+
+def read_candidate(files: Sequence[Path], text: str) -> Policies:
+    """Reads the text of a candidate. It calls no model.
+
+    Args:
+        files: the files of the live policy.
+        text: the candidate.
+
+    Raises:
+        InputError: it is not a policy, or refers to other files than the live policy and packs do. Of such a file
+            nothing is read: who pastes a policy does not choose the code that runs here.
+    """
+    from guardagent.batch.replay.conversation import NoModel  # here: a check needs no replay
+
+    known = set(_paths(read_policy_files(files)))
+
+    def permits(path: Path) -> bool:
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            return path.resolve() in known or is_in_pack(path.resolve())
+        return False
+
+    token = PERMITTED_FILES.set(permits)
+    try:
+        return load_policies(text=text, folder=files[0].resolve().parent, model=NoModel())
+    finally:
+        PERMITTED_FILES.reset(token)
+
+
+def explainer(files: Sequence[Path], text: str) -> Callable[[str], dict[str, Any]]:
+    """Reads a candidate in a process of its own, which cannot fill the memory. Returns `explain_line` for it."""
+    from guardagent.sandbox.hardening import limit_resource  # here: a check needs no sandbox
+
+    limit_resource("RLIMIT_AS", MEMORY_BYTES)
+    return partial(explain_line, read_candidate(files, text))
+
+
+def explain_line(policies: Policies, line: str) -> dict[str, Any]:
+    """Judges a case in a line of JSON, as `explained`.
+
+    Raises:
+        ContentError: the line is not a case.
+    """
+    return explained(policies, read_case(line, "the case", 1, policies.failed_output))
+
+
+def _paths(file: PolicyFile) -> Iterator[Path]:
+    """Yields the files that a policy refers to, and loads none of them."""
+    for path in (*file.files, *file.toolbox):
+        yield path.resolve()
+    for rule in file.rules:
+        solver = rule.solver.smt_file if rule.solver else None
+        yield from (path.resolve() for path in (rule.program, solver) if path is not None)
+    if file.shadow is not None:
+        yield from _paths(file.shadow)

@@ -1,16 +1,18 @@
-"""Cases and traces from lines of JSON, and the lines of a file of any size. Every error has a location.
+"""Cases and traces from lines of JSON, the lines of a file of any size, and calls as people type them.
 
 Unknown keys are ignored and never shown to a rule. A near miss of a known key (`histroy`, or `arguments` for `args`) is
-an error: its value would be lost, and a lost value could lead to an allowance.
+an error: its value would be lost, and a lost value could lead to an allowance. Every error has a location.
 
 A file is read in chunks of whole lines, each with its position and the digest of the file up to there.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -402,3 +404,81 @@ def _open(path: Path) -> BufferedReader:
         raise InputError(f"{path}: is a folder; expected a file") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
+
+
+# --- calls as people type them
+
+_CALL = re.compile(r"\s*(?P<tool>[^\s()]+)\s*\((?P<rest>.*)", re.DOTALL)
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_NAMES = {"true": True, "false": False, "null": None}
+
+
+def read_call(text: str) -> Event:
+    """Reads a call with its output, such as `get_order(id="W1") -> {"status": "delivered"}`.
+
+    Values are those of Python or JSON. A call without output has the output null.
+
+    Raises:
+        InputError: the text is not a call.
+    """
+    match = _CALL.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is not a call; expected TOOL(NAME=VALUE, …), such as refund(amount=90)")
+    source, outcome = _parted(f"f({match['rest']}")
+    args = _arguments(source, text)
+    has_failed = outcome.split(" ")[0] == "failed"
+    output = outcome.removeprefix("failed").strip() if has_failed else outcome
+    value = _value(_parsed(output, text), text) if output else None
+    return Event(match["tool"], args, output=value, status="failed" if has_failed else "ok")
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Reads the arguments of a call, such as `id="W1", amount=90`, in linear time.
+
+    Raises:
+        InputError: the text is something else.
+    """
+    return _arguments(f"f({text})", text)
+
+
+def _arguments(source: str, text: str) -> dict[str, Any]:
+    call = _parsed(source, text)
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise InputError(f"{text!r} is not one call; expected NAME=VALUE, such as amount=90")
+    if call.args or any(keyword.arg is None for keyword in call.keywords):
+        raise InputError(f"{text!r} has an argument without a name; expected NAME=VALUE, such as amount=90")
+    return {str(keyword.arg): _value(keyword.value, text) for keyword in call.keywords}
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The source of a call, and what follows the arrow after it; an arrow in a string is part of it."""
+    for end in (match.start() + 1 for match in re.finditer(r"\)\s*(?:->|$)", text)):
+        try:
+            ast.parse(text[:end], mode="eval")
+        except _UNREADABLE:
+            continue
+        return text[:end], text[end:].strip().removeprefix("->").strip()
+    return text, ""
+
+
+def _parsed(source: str, text: str) -> ast.expr:
+    try:
+        compile(source, "a call", "eval")  # it finds more errors, and runs nothing
+        return ast.parse(source, mode="eval").body
+    except _UNREADABLE as error:
+        why = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise InputError(f"{text!r} cannot be read: {why}; expected TOOL(NAME=VALUE, …) -> OUTPUT") from None
+
+
+class _Constants(ast.NodeTransformer):
+    """Reads the constants of JSON."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
+
+
+def _value(node: ast.expr, text: str) -> Any:
+    try:
+        return ast.literal_eval(_Constants().visit(node))
+    except (*_UNREADABLE, TypeError):
+        raise InputError(f"{text!r} has a value that is not a literal; expected one such as 90, 'W1' or [1]") from None

@@ -14,14 +14,14 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
 from guardagent._support.files import parse_json, replace_file
-from guardagent.batch.records import FilePosition, LineReader
+from guardagent.batch.records import FilePosition, InputLine, LineReader, open_bytes
 from guardagent.errors import ContentError, InputError
 from guardagent.types import Verdict, unchecked_verdict
 
@@ -386,3 +386,35 @@ class ResumableLog(ResultLog):
                 raise ContentError("the last rows are not verdicts; expected the unchanged file", self.path)
         self.drop_torn_row()
         return rows
+
+
+# --- labelled runs of an agent, one JSON object per line
+
+RunJudge = Callable[[str, str, Mapping[str, Any]], Verdict]
+
+
+def judge_runs(path: str, judge: RunJudge) -> Iterator[Result]:
+    """Yields the result of each line in order: a verdict, or the error of an unreadable line. Labels are not used.
+
+    Raises:
+        InputError: the file cannot be read, or has no lines.
+    """
+    name, empty = ("standard input" if path == "-" else path), True
+    with open_bytes(path) as stream:
+        for chunk in LineReader(stream).chunks():
+            for line in chunk.lines:
+                empty = False
+                yield _result(line, name, judge)
+    if empty:
+        raise InputError(f"{name}: holds no runs; expected one JSON object per line")
+
+
+def _result(line: InputLine, name: str, judge: RunJudge) -> Result:
+    from guardagent.programs.compile.examples import read_example  # here: `check` reads no runs
+
+    try:
+        example = read_example(parse_json(line.text(name), name, line.number), name, line.number)
+    except InputError as error:
+        return Result(line.number, error=str(error))
+    verdict = judge(example.agent_input, example.agent_output, example.facts)
+    return result_of(line.number, example, row_of(example.id, verdict))

@@ -35,7 +35,7 @@ STEP = {
 }
 _KEYS, _CALL_KEYS = frozenset(STEP), frozenset(CALL)
 _TIMED_KEYS, _PLAIN_KEYS = _KEYS | {"time"}, _CALL_KEYS | {"time"}
-_LAST_SECOND = 253_402_300_799  # of year 9999
+LAST_SECOND = 253_402_300_799  # of year 9999
 _new_tuple: Any = tuple.__new__  # a named tuple's own `__new__` takes twice as long
 _NO_TAGS: frozenset[str] = frozenset()
 
@@ -175,7 +175,7 @@ def _moment(value: Any) -> tuple[Instant | None, float | None]:
     """(the instant, its seconds since the epoch)."""
     if value is None:
         return None, None
-    if (type(value) is float or type(value) is int) and 0 <= value <= _LAST_SECOND:
+    if (type(value) is float or type(value) is int) and 0 <= value <= LAST_SECOND:
         return value, float(value)
     if type(value) is not str:
         raise ValueError

@@ -13,10 +13,13 @@ from functools import partial
 from itertools import groupby, islice
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent._support.json_values import loads
+from guardagent.batch.acquittal import acquittal
+from guardagent.batch.arrow.columns import acquitted, sorted_by_trace, trace_blocks, verdicts_of
 from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
@@ -86,7 +89,39 @@ def replay_work(candidate: PolicyBundle, against: PolicyBundle) -> Work[ReplaySu
 def _replayed(
     bundles: Sequence[PolicyBundle], rows: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
-    policies = [ReplayPolicy(bundle.policies()) for bundle in bundles]
+    yield from replayed([ReplayPolicy(bundle.policies()) for bundle in bundles], rows)
+
+
+def replayed(
+    policies: Sequence[ReplayPolicy], rows: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
+    """Yields the differing rows of traces, some at once; `policies` are the old and the new ones.
+
+    A trace that both acquit has no differences.
+
+    Raises:
+        InputError: the rows of a trace are not adjacent.
+    """
+    proofs = [acquittal(policy.policies.current) for policy in policies]
+    if not all(proof.is_possible and not proof.reads_zone for proof in proofs):  # a log has no zone
+        yield from replayed_by_sessions(policies, rows)
+        return
+    for block in trace_blocks(rows):
+        kept, counted = np.ones(len(block.starts), np.bool_), block.rows.slice(0, 0)
+        for proof, policy in zip(proofs, policies, strict=True):
+            part, counted = acquitted(block.select(kept), proof, policy.policies.failed_output, NO_ASSUMPTIONS)
+            kept[kept] = part
+        summary = ReplaySummary(counted.num_rows)
+        events = pc.sum(pc.struct_field(counted.column("acquitted"), "events")).as_py() or 0
+        summary.table.same = events + counted.num_rows  # an answer to each event, and at the end
+        yield batch_of([], DIFFERENCES), summary
+        yield from replayed_by_sessions(policies, block.select(~kept).rows.to_batches())
+
+
+def replayed_by_sessions(
+    policies: Sequence[ReplayPolicy], rows: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, ReplaySummary]]:
+    """As `replayed`, with a session for each trace."""
     traces = rows_by_trace(rows)
     while group := list(islice(traces, _TRACES_AT_ONCE)):
         summary = ReplaySummary(len(group))
@@ -155,6 +190,23 @@ def judge(
         InputError: the rows of a trace are not adjacent, or the policies cannot be loaded.
     """
     rules = policies.policies() if isinstance(policies, PolicyBundle) else policies
+    proof = acquittal(rules.current)
+    if not proof.is_possible:
+        yield from judge_by_sessions(batches, rules, assumptions)
+        return
+    for block in trace_blocks(batches):
+        kept, rows = acquitted(block, proof, rules.failed_output, assumptions)
+        earlier = block.traces_with("acquitted") & (block.lengths == 1)
+        rows = pa.concat_tables([rows, block.select(earlier).rows])
+        rest = block.select(~(kept | earlier)).rows.to_batches()
+        table = pa.Table.from_batches([verdicts_of(rows), *judge_by_sessions(rest, rules, assumptions)], VERDICTS)
+        groups = np.select([kept, earlier], [0, 1], 2)
+        yield from table.take(pa.array(np.argsort(np.argsort(groups, kind="stable")))).combine_chunks().to_batches()
+
+
+def judge_by_sessions(
+    batches: Iterable[pa.RecordBatch], rules: Policies, assumptions: Assumptions
+) -> Iterator[pa.RecordBatch]:
     ignored = ignored_tools(rules)
     traces = (assembled(trace, rows, rules.failed_output, ignored) for trace, rows in rows_by_trace(batches))
     groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
@@ -299,7 +351,17 @@ def audit_work(bundle: PolicyBundle, assumptions: Assumptions = NO_ASSUMPTIONS) 
     counters = tuple(counter.name for counter in policies.counters)
     results = partial(_audited, bundle, assumptions)
     digest = bundle.policy_digest + assumptions.digest
-    return Work("audit", VERDICTS, AuditCounts, digest, about, results, counters)
+    reduce = partial(_reduced, bundle, assumptions) if acquittal(policies).is_possible else None
+    return Work("audit", VERDICTS, AuditCounts, digest, about, results, counters, reduce)
+
+
+def _reduced(bundle: PolicyBundle, assumptions: Assumptions, rows: pa.Table) -> pa.Table:
+    """The rows of whole traces, with one row for each that is acquitted."""
+    policies, tables = bundle.policies(), [rows.slice(0, 0)]
+    for block in trace_blocks(sorted_by_trace(rows).to_batches()):
+        kept, acquitted_rows = acquitted(block, acquittal(policies), policies.failed_output, assumptions)
+        tables += [acquitted_rows, block.select(~kept).rows]
+    return pa.concat_tables(tables)
 
 
 def _audited(

@@ -1,9 +1,11 @@
 """The Arrow schemas of event rows, verdicts and differences, with their versions in the metadata.
 
-A row of `EVENTS` is one of three things:
+A row of `EVENTS` is one of four things:
 
 - an event: `tool`, `args` and the other columns of an event;
 - a whole trace: `record` is a JSON object in the format of `guardagent audit`, and the columns of an event are null;
+- an acquitted trace: `acquitted` stands for all of its events, which were judged where they were read; only the other
+  columns of a trace are set;
 - an unreadable row: `error` says what is wrong. Its trace gets an error instead of a verdict.
 
 Only `trace` is required. Values of any type are JSON strings, since Arrow needs one type for a column. A null is the
@@ -23,6 +25,15 @@ VERSION = 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _STRINGS = pa.list_(pa.string())
+
+_ACQUITTED = pa.struct(
+    [
+        ("events", pa.int64()),
+        ("started", pa.float64()),
+        ("ended", pa.float64()),
+        ("elapsed_ms", pa.float64()),  # as in `VERDICTS`
+    ]
+)
 
 EVENTS = pa.schema(
     [
@@ -48,6 +59,7 @@ EVENTS = pa.schema(
         ("error", pa.string()),
         ("source", pa.string()),  # the file of the row
         ("row", pa.int64()),  # the number of the row in its file, or the offset of its line in bytes
+        ("acquitted", _ACQUITTED),
     ],
     metadata={"guardagent.events": str(VERSION)},
 )

@@ -235,8 +235,8 @@ def opened(path: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
-    """Opens a Parquet file.
+def open_parquet(path: str, read_dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Opens a Parquet file. The columns `read_dictionary` are read as dictionaries, if they are strings.
 
     Raises:
         InputError: it cannot be read, now or in the body of the `with` statement.
@@ -245,6 +245,6 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
 
     try:
         with fsspec.open(path, "rb") as file:
-            yield pq.ParquetFile(file)
+            yield pq.ParquetFile(file, read_dictionary=list(read_dictionary), coerce_int96_timestamp_unit="us")
     except (OSError, pa.ArrowException, EOFError) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {error}; expected a complete, unchanged file") from None

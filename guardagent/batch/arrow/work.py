@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,6 +63,8 @@ class Work(Generic[Result_co]):
         results: yields results, each with a summary of them, from rows in the schema `EVENTS`. The rows of a trace are
             adjacent. Raises an InputError if they are not, or if the policies cannot be loaded.
         counters: the names of the counters that need all traces in one partition.
+        reduce: replaces the rows of traces that it can work on before the rows are shuffled, one row for each; gets
+            rows of whole traces, in any order. None if there is nothing to do.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Work(Generic[Result_co]):
     about: Mapping[str, Any]
     results: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[pa.RecordBatch, Result_co]]]
     counters: tuple[str, ...] = ()
+    reduce: Callable[[pa.Table], pa.Table] | None = None
 
 
 # --- the folder
@@ -231,12 +235,12 @@ def judge_partition(job: AuditJob, number: int, rows: Iterable[pa.RecordBatch]) 
         number: the partition.
         rows: its rows in the schema `EVENTS`; those of a trace are adjacent.
     """
-    with _rare_collections():
+    with rare_collections():
         return number, job.folder.write_part(number, job.work, rows)
 
 
 @contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
+def rare_collections() -> Iterator[None]:
     """Collects cyclic garbage rarely: traces have no cycles, and it would take a third of the time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 100)
@@ -246,16 +250,28 @@ def _rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def partition_of(trace: str, partitions: int) -> int:
-    """The partition of a trace: the first 32 bits of its MD5 digest, modulo the number of partitions."""
-    return (
-        int.from_bytes(md5(trace.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:4], "big")
-        % partitions
-    )
+def digest_of(trace: str) -> int:
+    """The first 64 bits of the MD5 digest of a trace."""
+    digest = md5(trace.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def digests_of(rows: pa.RecordBatch | pa.Table) -> Any:
+    """The digest of the trace of each row in the schema `EVENTS`; 0 for rows without a trace."""
+    column = rows.column("trace")
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+    present = np.flatnonzero(np.bincount(places))
+    traces = encoded.dictionary.take(pa.array(present[present < len(encoded.dictionary)])).to_pylist()
+    digests = np.zeros(len(encoded.dictionary) + 1, np.uint64)
+    digests[present[: len(traces)]] = np.fromiter(map(digest_of, traces), np.uint64, len(traces))
+    return digests[places]
 
 
 def partitions_of(batch: pa.RecordBatch, partitions: int) -> pa.Array:
-    """The partition of each row of a batch in the schema `EVENTS`. Rows without a trace are in the first one."""
-    encoded = batch.column("trace").dictionary_encode()
-    of_traces = [partition_of(trace, partitions) for trace in encoded.dictionary.to_pylist()]
-    return pa.array(of_traces, pa.int32()).take(encoded.indices).fill_null(0)
+    """The partition of each row of a batch in the schema `EVENTS`. Rows without a trace are in the first one.
+
+    It is the first 32 bits of the digest of the trace, modulo the number of partitions.
+    """
+    return pa.array(((digests_of(batch) >> np.uint64(32)) % np.uint64(partitions)).astype(np.int32))

@@ -272,9 +272,7 @@ def _replay_traces(path: Path, candidate: ReplayPolicy, against: ReplayPolicy, r
             for line in chunk.lines:
                 try:
                     text = line.text(path)
-                    traces = [
-                        _read(text, path, line.number, replayed_policies) for replayed_policies in (against, candidate)
-                    ]
+                    traces = [_read(text, path, line.number, policies) for policies in (against, candidate)]
                 except InputError as error:
                     report.problems.append(str(error))
                     continue

@@ -333,6 +333,7 @@ class LogSteps:
                 waiting.answer(call, log_entry.fields.get("answer"))
             else:
                 lifted = waiting.lifted.pop(call, frozenset()) if log_entry.fields["kind"] == "verdict" else frozenset()
+                lifted |= frozenset(log_entry.fields.get("grants") or ())
                 step = self._step(log_entry, lifted, last=is_last)
                 waiting.note(call, step)
                 yield step

@@ -379,17 +379,11 @@ def _id(trace: str | None) -> Quoted:
 
 
 def _tasks(report: AuditReport) -> ReportSection:
-    pass_rates = report.pass_rates
-    about = f"{pass_rates.runs:,} runs of {pass_rates.tasks:,} tasks."
-    unknown = (
-        f" {pass_rates.unknown:,} runs of a task without a known success are left out." if pass_rates.unknown else ""
-    )
-    sample = (
-        f" There are too many tasks: this is a sample of one in {pass_rates.sample:,}." if pass_rates.sample > 1 else ""
-    )
-    rows = tuple(
-        (str(rate.k), f"{rate.tasks:,}", percent(rate.passed), percent(rate.joint)) for rate in pass_rates.rates
-    )
+    rates = report.pass_rates
+    about = f"{rates.runs:,} runs of {rates.tasks:,} tasks."
+    unknown = f" {rates.unknown:,} runs of a task without a known success are left out." if rates.unknown else ""
+    sample = f" There are too many tasks: this is a sample of one in {rates.sample:,}." if rates.sample > 1 else ""
+    rows = tuple((str(rate.k), f"{rate.tasks:,}", percent(rate.passed), percent(rate.joint)) for rate in rates.rates)
     note = f"{about}{unknown}{sample} {REPEATED}" if rows else f"No run of a task says whether it succeeded.{unknown}"
     table = ReportTable(("k", "tasks", "pass^k", "joint^k"), rows, 0)
     return ReportSection("Repeated tasks", ((note,),), table, "tasks")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
+import math
 import os
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,14 @@ import pytest
 from guardagent.batch.arrow import run_work
 from guardagent.batch.arrow.judge import audit_work
 from guardagent.batch.arrow.policy_bundle import PolicyBundle
-from guardagent.batch.arrow.source_files import PartitionFilter, find_files
+from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.source_files import PartitionFilter, Split, find_files
 from guardagent.errors import InputError, UnknownNameError
 from tests.batch.arrow.logs import POLICY, conversations, events_of, write_lines, write_table
 from tests.batch.arrow.readers.test_otel import agent, call, export
 from tests.batch.arrow.runs import audit, bundle_of, verdicts
 
+STRING, INTEGER, DECIMAL = pa.string(), pa.int64(), pa.decimal128(10, 2)
 LOGIN = {"trace": "t", "tool": "login", "args": {}}
 
 
@@ -149,6 +154,87 @@ def test_columns_of_similar_types(tmp_path: Path) -> None:
     row = verdicts(tmp_path / "out")["7"]
     assert row["rules"] == ["login_first", "order_was_read", "receipt"], "times decide, not the order in the file"
     assert (row["started"], row["ended"]) == (0.001, 0.004)
+
+
+NOON = dt.datetime(2026, 1, 31, 12, 0, tzinfo=dt.UTC)
+ARGS = {
+    "amount": Decimal("19.99"),
+    "number": 3,
+    "by": {"name": "Ann"},
+    "items": [{"code": "a", "note": None}],
+    "at": NOON,
+}
+
+
+def args_type(amount: Any = DECIMAL, number: Any = INTEGER, name: Any = STRING, zone: str = "UTC", **kinds: Any) -> Any:
+    by = kinds.get("by", pa.struct([("name", name)]))
+    items = kinds.get("items", pa.list_)(pa.struct([("code", name), ("note", name)]))
+    unit = kinds.get("unit", "us")
+    fields = [("amount", amount), ("number", number), ("by", by), ("items", items), ("at", pa.timestamp(unit, zone))]
+    return pa.struct([*fields, ("absent", pa.struct([("x", INTEGER)]))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (args_type(), {}),
+        (args_type(pa.float32()), {}),
+        (args_type(pa.float64(), pa.uint8()), {}),
+        (args_type(pa.decimal256(40, 18), pa.uint64()), {}),
+        (args_type(pa.decimal32(6, 2), pa.decimal128(20, 0)), {}),
+        (args_type(name=pa.large_string(), items=pa.large_list), {}),
+        (args_type(by=pa.map_(STRING, STRING), zone="Europe/Berlin", unit="ms"), {}),
+        (args_type(items=lambda item: pa.list_(item, 1), unit="ns"), {}),
+        (args_type(), {"use_deprecated_int96_timestamps": True}),
+    ],
+)
+def test_types_that_writers_choose_for_the_same_values(tmp_path: Path, kind: Any, options: dict[str, Any]) -> None:
+    """Decimals, unsigned numbers, maps, zones, Spark's times and null structs give the same arguments."""
+    table = pa.table({
+        "trace": pa.array(["t"]).dictionary_encode(), "tool": pa.array(["pay"], pa.large_string()),
+        "args": pa.array([as_type(ARGS, kind)], kind), "time": pa.array([NOON], pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "log.parquet", **options)
+    (batch,) = rows_of(Split(str(tmp_path / "log.parquet"), "parquet", 0, 1))
+    (row,) = batch.to_pylist()
+    expected = {"amount": 19.99, "number": 3, "by": {"name": "Ann"}, "items": [{"code": "a"}]}
+    assert json.loads(row["args"]) == {**expected, "at": "2026-01-31T12:00:00+00:00"}
+    assert (row["time"], row["error"]) == (NOON.timestamp(), None)
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "PLAIN"])
+def test_every_encoding_of_traces_is_read(tmp_path: Path, encoding: str) -> None:
+    """DuckDB's second version of Parquet writes strings by their lengths."""
+    table = pa.table({"trace": ["t"], "tool": ["login"]})
+    pq.write_table(table, tmp_path / "log.parquet", use_dictionary=False, column_encoding={"trace": encoding})
+    audit([tmp_path / "log.parquet"], bundle_of(tmp_path, POLICY), tmp_path / "out")
+    assert verdicts(tmp_path / "out")["t"]["decision"] == "allow"
+
+
+def as_type(values: dict[str, Any], kind: Any) -> dict[str, Any]:
+    """Values as pyarrow takes them for a type."""
+    as_number = {True: Decimal, False: float}[pa.types.is_decimal(kind.field("amount").type)]
+    by = values["by"] if pa.types.is_struct(kind.field("by").type) else list(values["by"].items())
+    return {**values, "amount": as_number(str(values["amount"])), "by": by}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "problem"),
+    [
+        ([1.5, math.nan], pa.float64(), "nan is not a JSON value"),
+        ([1.5, math.inf], pa.float32(), "inf is not a JSON value"),
+        ([Decimal(1), Decimal("12345678901234567.89")], pa.decimal128(30, 2), "12345678901234567.89 has more digits"),
+        ([[("a", 1)], [("a", 1), ("a", 2)]], pa.map_(STRING, INTEGER), "key 'a' appears twice"),
+    ],
+)
+def test_a_value_that_json_lacks_is_an_error_of_its_row(tmp_path: Path, values: Any, kind: Any, problem: str) -> None:
+    """The other rows of the file are judged."""
+    nested = pa.array([{"x": value} for value in values], pa.struct([("x", kind)]))
+    pq.write_table(pa.table({"trace": ["a", "b"], "tool": ["login"] * 2, "args": nested}), tmp_path / "log.parquet")
+    audit([tmp_path / "log.parquet"], bundle_of(tmp_path, POLICY), tmp_path / "out")
+    by_trace = verdicts(tmp_path / "out")
+    assert f"args: {problem}" in by_trace["b"]["error"]
+    assert by_trace["a"]["decision"] == "allow"
 
 
 def test_values_that_are_not_json_are_an_error_of_their_trace(tmp_path: Path) -> None:

@@ -82,6 +82,7 @@ def answers(candidate: ReplayPolicy, case: Case, mask: Mask | None) -> list[Rule
             if open_calls:
                 settle(open_calls.pop(0), move.output, move.status)
         else:
+            assert isinstance(move, Step), "a recorded conversation has no trial checks"
             call = recorded(move)
             answer, judged = conversation.judge(call)
             rule_answers.append(answer)

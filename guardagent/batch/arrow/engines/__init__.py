@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.reduction import Digests, reduced_rows
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.arrow.work import AuditJob, partitions_of
 from guardagent.batch.pipeline import worker_map
@@ -128,11 +128,13 @@ def driver_error(text: str, engine: str, *, killed: bool) -> GuardError:
     return InputError(f"the engine {engine!r} failed: {lines[0]}")
 
 
-def slotted_rows(job: AuditJob, splits: Sequence[int], numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of some splits that belong to the partitions `numbers`, in the schema `SHUFFLED`."""
+def slotted_rows(
+    job: AuditJob, splits: Sequence[int], numbers: Sequence[int], shared: Digests
+) -> Iterator[pa.RecordBatch]:
+    """Yields the reduced rows of some splits that belong to the partitions `numbers`, in the schema `SHUFFLED`."""
     slot_of = np.full(job.partitions, -1, np.int32)
     slot_of[list(numbers)] = np.arange(len(numbers))
     for split in splits:
-        for batch in rows_of(job.splits[split]):
+        for batch in reduced_rows(job, job.splits[split], shared):
             array = pa.array(slot_of[partitions_of(batch, job.partitions).to_numpy()])
             yield batch.append_column(SHUFFLED.field(SLOT), array).filter(pc.greater_equal(array, 0))

@@ -16,8 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
-from guardagent.batch.arrow.rows import rows_of, stream_rows
+from guardagent.batch.arrow.reduction import Digests, reduced_rows, shared_digests, split_digests
+from guardagent.batch.arrow.rows import stream_rows
 from guardagent.batch.arrow.schema import EVENTS
+from guardagent.batch.arrow.source_files import Split
 from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.errors import InputError
 
@@ -26,6 +28,7 @@ SELECT *, coalesce(('0x' || md5(trace)[:8])::UBIGINT % {partitions}, 0) AS parti
 FROM rows WHERE list_contains($numbers, partition) ORDER BY partition, trace
 """
 _BATCH_ROWS = 4096
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> Iterator[PartDone]:
@@ -34,16 +37,27 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
     with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
         config = {"temp_directory": str(folder), "preserve_insertion_order": False}
         config |= {name: options[name] for name in ("memory_limit", "threads") if name in options}
-        files = _sorted_files(job, numbers, config, folder)
+        shared = shared_digests(run(partial(split_digests, split=split) for split in job.splits))
+        reduced = [folder / f"split-{number}.arrow" for number in range(len(job.splits))]
+        places = zip(job.splits, reduced, strict=True)
+        for _ in run(partial(_reduce, split=split, file=file, shared=shared) for split, file in places):
+            pass
+        files = _sorted_files(job, reduced, numbers, config, folder)
         yield from run(partial(_judge_file, number=number, file=file) for number, file in files)
 
 
+def _reduce(job: AuditJob, split: Split, file: Path, shared: Digests) -> None:
+    with file.open("wb") as sink, pa.ipc.new_stream(sink, EVENTS, options=_COMPRESSED) as writer:
+        for batch in reduced_rows(job, split, shared):
+            writer.write_batch(batch)
+
+
 def _sorted_files(
-    job: AuditJob, numbers: Sequence[int], config: Mapping[str, Any], folder: Path
+    job: AuditJob, reduced: Sequence[Path], numbers: Sequence[int], config: Mapping[str, Any], folder: Path
 ) -> Iterator[tuple[int, Path | None]]:
     """Writes each partition, sorted by trace, into a file of its own; None for a partition without rows."""
-    failure: list[InputError] = []
-    rows = pa.RecordBatchReader.from_batches(EVENTS, _rows(job, failure))
+    reduced_batches = (batch for file in reduced for batch in stream_rows(str(file)))
+    rows = pa.RecordBatchReader.from_batches(EVENTS, reduced_batches)
     seen = set()
     try:
         with duckdb.connect(config=dict(config)) as connection:
@@ -54,18 +68,8 @@ def _sorted_files(
                 seen.add(number)
                 yield number, _written((batch for _, batch in batches), folder / f"{number}.arrow")
     except duckdb.Error as error:
-        raise failure[0] if failure else InputError(f"DuckDB cannot sort the rows: {error}") from None
+        raise InputError(f"DuckDB cannot sort the rows: {error}") from None
     yield from ((number, None) for number in numbers if number not in seen)
-
-
-def _rows(job: AuditJob, failure: list[InputError]) -> Iterator[pa.RecordBatch]:
-    """The rows of all splits. DuckDB hides the type of an error, so it is kept apart."""
-    try:
-        for split in job.splits:
-            yield from rows_of(split)
-    except InputError as error:
-        failure.append(error)
-        raise
 
 
 def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

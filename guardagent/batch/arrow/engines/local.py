@@ -1,7 +1,8 @@
 """Audits on one machine, with a pool of processes and no other service.
 
-First each split is sorted by partition into a spill file: an Arrow IPC file with one record batch for each partition.
-Then each partition is collected from the spill files and judged. So a process holds one split or one partition.
+First the traces of each split are read, to know which are in several places. Then each split is reduced, and sorted by
+partition into a spill file: an Arrow IPC file with one record batch for each partition. Then each partition is
+collected from the spill files and judged. So a process holds one split or one partition.
 
 Options: `workers` (by default one process per core), `spill` (the folder of the spill files).
 """
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.arrow.engines import pool, spill_folder, worker_count
-from guardagent.batch.arrow.rows import rows_of
+from guardagent.batch.arrow.reduction import Digests, reduced_rows, shared_digests, split_digests
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
 from guardagent.batch.arrow.source_files import SPLIT_BYTES, Split
 from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition, partitions_of
@@ -32,15 +33,20 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
     workers = worker_count("local", options, "spill")
     with spill_folder(options.get("spill")) as folder, pool(job, workers) as run:
         files = [folder / f"{number}.arrow" for number in range(len(job.splits))]
-        for _ in run(partial(_spill, split=split, file=file) for split, file in zip(job.splits, files, strict=True)):
+        shared = shared_digests(run(partial(split_digests, split=split) for split in job.splits))
+        steps = (
+            partial(_spill, split=split, file=file, shared=shared)
+            for split, file in zip(job.splits, files, strict=True)
+        )
+        for _ in run(steps):
             pass
         yield from run(partial(_judge_spilled, number=number, files=files) for number in numbers)
 
 
-def _spill(job: AuditJob, split: Split, file: Path) -> None:
+def _spill(job: AuditJob, split: Split, file: Path, shared: Digests) -> None:
     """Writes the rows of a split, sorted by partition: in turn one batch of each partition, as often as needed."""
     with file.open("wb") as sink, pa.ipc.new_file(sink, LARGE_EVENTS, options=_COMPRESSED) as writer:
-        for table in _tables(rows_of(split)):
+        for table in _tables(reduced_rows(job, split, shared)):
             partitions = pa.chunked_array([partitions_of(batch, job.partitions) for batch in table.to_batches()])
             ends = np.cumsum(np.bincount(partitions.to_numpy(), minlength=job.partitions))
             ordered = table.cast(LARGE_EVENTS).take(pc.sort_indices(partitions)).combine_chunks()

@@ -23,6 +23,7 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, OutOfMemoryError, RayError, WorkerCrashedError
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
+from guardagent.batch.arrow.reduction import Digests, shared_digests, split_digests
 from guardagent.batch.arrow.schema import EVENTS, LARGE_EVENTS
 from guardagent.batch.arrow.work import AuditJob, PartDone, judge_partition
 from guardagent.batch.pool import map_concurrently
@@ -43,7 +44,7 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
         reads: list[list[Any]] = []
         try:
             shared = ray.put(job)
-            reads += _started_reads(shared, job, numbers)
+            reads += _started_reads(shared, job, numbers, _repeated(shared, job))
             _wait_for([marker for marker, *_ in reads])
             yield from _judged(shared, numbers, reads)
         except RayError as error:
@@ -53,12 +54,23 @@ def judge(job: AuditJob, numbers: Sequence[int], options: Mapping[str, str]) -> 
                 ray.cancel(marker)
 
 
-def _started_reads(shared: Any, job: AuditJob, numbers: Sequence[int]) -> Iterator[list[Any]]:
+def _repeated(shared: Any, job: AuditJob) -> Any:
+    """A reference to the digests of the traces that are in several places."""
+    find = ray.remote(max_retries=_RETRIES)(_digests)
+    return ray.put(shared_digests(ray.get([find.remote(shared, split) for split in range(len(job.splits))])))
+
+
+def _digests(job: AuditJob, split: int) -> tuple[Digests, Digests]:
+    with marked_errors():
+        return split_digests(job, job.splits[split])
+
+
+def _started_reads(shared: Any, job: AuditJob, numbers: Sequence[int], repeated: Any) -> Iterator[list[Any]]:
     """Starts the tasks that read; yields references to what each returns: a marker, and the rows of each partition."""
     step = 1 + len(numbers) // _PARTITIONS_FOR_A_SPLIT
     read = ray.remote(num_returns=1 + len(numbers), max_retries=_RETRIES)(_read)
     for start in range(0, len(job.splits), step):
-        yield read.remote(shared, range(start, min(start + step, len(job.splits))), list(numbers))
+        yield read.remote(shared, range(start, min(start + step, len(job.splits))), list(numbers), repeated)
 
 
 def _wait_for(running: list[Any]) -> None:
@@ -90,10 +102,10 @@ def _judged(shared: Any, numbers: Sequence[int], reads: Sequence[list[Any]]) -> 
             ray.cancel(task)
 
 
-def _read(job: AuditJob, splits: Sequence[int], numbers: Sequence[int]) -> list[pa.Buffer | None]:
+def _read(job: AuditJob, splits: Sequence[int], numbers: Sequence[int], shared: Digests) -> list[pa.Buffer | None]:
     """A null, and the rows of each partition."""
     with marked_errors():
-        rows = pa.Table.from_batches(slotted_rows(job, splits, numbers), SHUFFLED).cast(_LARGE).sort_by(SLOT)
+        rows = pa.Table.from_batches(slotted_rows(job, splits, numbers, shared), SHUFFLED).cast(_LARGE).sort_by(SLOT)
         ends = rows.column(SLOT).to_numpy().searchsorted(range(len(numbers) + 1))
         return [None, *(_packed(rows.slice(start, end - start)) for start, end in pairwise(ends.tolist()))]
 

@@ -33,6 +33,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from guardagent.batch.arrow.engines import SHUFFLED, SLOT, driver_error, marked_errors, slotted_rows
+from guardagent.batch.arrow.reduction import Digests, shared_digests, split_digests
 from guardagent.batch.arrow.schema import EVENTS
 from guardagent.batch.arrow.work import AuditJob, PartDone, Summary, judge_partition
 from guardagent.errors import InputError
@@ -168,15 +169,39 @@ def _shuffled(session: SparkSession, job: AuditJob, numbers: list[int]) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     splits = session.range(0, len(job.splits), 1, max(1, len(job.splits)))
-    rows = splits.mapInArrow(partial(_read, job, numbers), from_arrow_schema(SHUFFLED))
+    digests = splits.mapInArrow(partial(_digests, job), "digests binary, repeated binary")
+    answers = _collected(digests, getattr(session, "sparkContext", None)) if job.splits else []
+    pairs = ((np.frombuffer(digests, np.uint64), np.frombuffer(repeated, np.uint64)) for digests, repeated in answers)
+    shared = shared_digests(pairs)
+    rows = splits.mapInArrow(partial(_read, job, numbers, shared), from_arrow_schema(SHUFFLED))
     by_slot = getattr(rows, "repartitionById", rows.repartition)  # the former is new in Spark 4.1
     return by_slot(len(numbers), SLOT).sortWithinPartitions(SLOT, "trace", "source", "row")
 
 
-def _read(job: AuditJob, numbers: list[int], splits: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _collected(frame: Any, context: SparkContext | None) -> list[Any]:
+    """The rows of a frame; an interrupt cancels the job."""
+    action = _Action(frame.collect, context)
+    action.start()
+    try:
+        action.join()
+        return action.rows()
+    finally:
+        action.cancel()
+
+
+def _digests(job: AuditJob, splits: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with marked_errors():
+        for split in (number for batch in splits for number in batch.column(0).to_pylist()):
+            columns = [pa.array([digests.tobytes()]) for digests in split_digests(job, job.splits[split])]
+            yield pa.RecordBatch.from_arrays(columns, ["digests", "repeated"])
+
+
+def _read(
+    job: AuditJob, numbers: list[int], shared: Digests, splits: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     with marked_errors():
         for batch in splits:
-            yield from slotted_rows(job, batch.column(0).to_pylist(), numbers)
+            yield from slotted_rows(job, batch.column(0).to_pylist(), numbers, shared)
 
 
 def _judge_sorted(

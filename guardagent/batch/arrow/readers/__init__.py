@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from guardagent._support import json_values
 from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.language import ANSWER, answer_arguments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -386,6 +386,21 @@ def raw_output_text(value: Any, tool: str) -> str | None:
     """Returns the output of a call as JSON text; a string remains a string."""
     refuse_cut(value, f"the output of {tool!r}")
     return None if value is None else json_text(value, f"the output of {tool!r}")
+
+
+def message_content(value: Any) -> tuple[Any, bool]:
+    """Returns the content of a tool message of LangChain in any of its forms, and whether it tells of an error.
+
+    Other values are their own content.
+    """
+    match value:
+        case (
+            {"type": "tool", "content": content, "tool_call_id": _, **fields}
+            | {"type": "tool", "data": {"content": content, "tool_call_id": _, **fields}}
+            | {"lc": _, "kwargs": {"content": content, "tool_call_id": _, **fields}}
+        ):
+            return content, fields.get("status") == "error"
+    return value, False
 
 
 def _parsed(value: Any, name: str) -> Any:

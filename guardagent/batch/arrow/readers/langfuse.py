@@ -16,6 +16,7 @@ from guardagent.batch.arrow.readers import (
     argument_text,
     first,
     instant,
+    message_content,
     output_text,
     read_span,
     text_or_none,
@@ -29,8 +30,8 @@ KNOWS = {
     "time": "`startTime`; in UTC if it has no zone",
     "tool": "`name` of an observation of the type `TOOL`",
     "args": "`input`, an object or JSON text; of `@observe` its `kwargs`",
-    "output": "`output`; text that is JSON counts as its value",
-    "failed": "true if `level` is `ERROR`, otherwise null",
+    "output": "`output`, the `content` of a tool message; text that is JSON counts as its value",
+    "failed": "true if `level` is `ERROR`, or the output is a tool message with the status `error`, otherwise null",
 }
 UNKNOWN = (
     'which observations of the type `SPAN` are calls: none of them is an event. Record tools with `as_type="tool"`',
@@ -96,12 +97,14 @@ def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
     if level not in _LEVELS:
         raise InputError(f"'level' is {str(level)[:40]!r}; expected one of DEBUG, DEFAULT, WARNING, ERROR")
     tool = tool_name(record.get("name"))
+    written = output_text(first(record, "output"), tool)
+    output, message_failed = message_content(None if written is None else json_values.loads(written))
     yield {
         "tool": tool,
         "args": _arguments(record.get("input"), tool),
-        "output": output_text(first(record, "output"), tool),
+        "output": None if written is None else output_text(output, tool) or "null",
         "time": instant(first(record, "startTime", "start_time"), "'startTime'"),
-        "failed": True if level == "ERROR" else None,
+        "failed": True if level == "ERROR" or message_failed else None,
     }
 
 

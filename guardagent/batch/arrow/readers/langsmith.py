@@ -12,6 +12,7 @@ from guardagent.batch.arrow.readers import (
     argument_text,
     first,
     instant,
+    message_content,
     object_at,
     raw_output_text,
     read_span,
@@ -91,7 +92,8 @@ def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
     if str(record.get("run_type")).lower() != "tool":
         return
     tool = tool_name(record.get("name"))
-    output, message_failed = _output(object_at(record, "outputs"))
+    outputs = object_at(record, "outputs")
+    output, message_failed = message_content(outputs["output"] if list(outputs) == ["output"] else outputs or _ABSENT)
     yield {
         "tool": tool,
         "args": _arguments(record, tool),
@@ -118,17 +120,6 @@ def _is_traceable(record: Mapping[str, Any]) -> bool:
 
 
 _ABSENT = object()
-
-
-def _output(outputs: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Returns the output of a tool, and whether it is a message that tells of an error."""
-    value: Any = outputs["output"] if list(outputs) == ["output"] else outputs or _ABSENT
-    match value:
-        case {"type": "tool", "content": content, "tool_call_id": _, **fields}:
-            return content, fields.get("status") == "error"
-        case {"lc": _, "kwargs": {"content": content, "tool_call_id": _, **fields}}:
-            return content, fields.get("status") == "error"
-    return value, False
 
 
 def _has_error(record: Mapping[str, Any]) -> bool:

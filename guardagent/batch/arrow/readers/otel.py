@@ -19,6 +19,7 @@ from guardagent.batch.arrow.readers import (
     first,
     kind,
     list_at,
+    message_content,
     object_at,
     output_text,
     read_span,
@@ -31,18 +32,20 @@ NAME = "otel"
 KNOWS = {
     "trace": "`gen_ai.conversation.id` of any span of the trace, otherwise `traceId`",
     "time": "`startTimeUnixNano`",
-    "tool": "`gen_ai.tool.name`",
-    "args": "`gen_ai.tool.call.arguments`, an object or JSON text; also `tool_arguments`, and events of the span",
-    "output": "`gen_ai.tool.call.result`; also `tool_response`, and events. Text that is JSON counts as its value",
-    "failed": "true if `status.code` is 2 (error) or the span has `error.type`; `gen_ai.tool.status` if it has that; "
-    "otherwise null",
+    "tool": "`gen_ai.tool.name`; `tool.name` of OpenInference",
+    "args": "`gen_ai.tool.call.arguments`, an object or JSON text; also `tool_arguments`, `input.value` of "
+    "OpenInference, and events of the span; the `inputs` of what OpenLLMetry records of LangChain",
+    "output": "`gen_ai.tool.call.result`; also `tool_response`, `output.value`, and events. Text that is JSON counts "
+    "as its value, and a tool message of LangChain as its `content`",
+    "failed": "true if `status.code` is 2 (error), the span has `error.type` or its tool message the status `error`; "
+    "`gen_ai.tool.status` if it has that; otherwise null",
 }
 UNKNOWN = (
     "spans that sampling or a full queue dropped, if no other span names them as parent",
     "plain text that a limit on the length of attributes cut off",
     "whether a span without an error is of a call that succeeded: instrumentations leave the status of most unset",
     "calls that only a `chat` span proposes: they are not events",
-    "that a span of an MCP server and one of its client are of the same call: each is an event",
+    "that spans of an MCP server and its client, or of two instrumentations, are of the same call: each is an event",
 )
 
 _OPERATION, _TOOL = "gen_ai.operation.name", "gen_ai.tool.name"
@@ -51,7 +54,12 @@ _OTHERS = {  # of operations; any other span that names a tool is a call
     "chat", "create_agent", "embeddings", "generate_content", "invoke_agent", "invoke_workflow", "plan", "retrieval",
     "text_completion",
 }  # fmt: skip
-_OTHER_CONVENTIONS = {"openinference.span.kind": "TOOL", "traceloop.span.kind": "tool"}
+_OPENINFERENCE, _OPENLLMETRY = "openinference.span.kind", "traceloop.span.kind"
+_READ = {  # attributes of spans and their events; any value may be in another one
+    _OPERATION, _TOOL, _CONVERSATION, _OPENINFERENCE, _OPENLLMETRY, "content", "error.type", "gen_ai.input.messages",
+    "gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.tool.status",
+    "input.value", "mcp.method.name", "message", "output.value", "tool.name", "tool_arguments", "tool_response",
+}  # fmt: skip
 _REMOTE_PARENT = 0x200  # a bit of `flags`
 _RECORD_CONTENT = (
     "switch on the capture of content in the instrumentation: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, "
@@ -111,16 +119,48 @@ def _events(record: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
-    tool = tool_name(attributes.get(_TOOL))
+    tool = tool_name(first(attributes, _TOOL, "tool.name"))
     _refuse_dropped(record)
     known = {**_recorded_by_events(record, tool), **attributes}
+    result = first(known, "gen_ai.tool.call.result", "tool_response", "output.value")
+    output, message_failed = _output(result, attributes, tool)
+    failed = message_failed or _has_error(record, attributes)
     return {
         "tool": tool,
-        "args": argument_text(first(known, "gen_ai.tool.call.arguments", "tool_arguments"), tool, _RECORD_CONTENT),
-        "output": output_text(first(known, "gen_ai.tool.call.result", "tool_response"), tool),
+        "args": _arguments(
+            first(known, "gen_ai.tool.call.arguments", "tool_arguments", "input.value"), attributes, tool
+        ),
+        "output": output,
         "time": _seconds(record, "startTimeUnixNano"),
-        "failed": _has_error(record, attributes) or _FAILED.get(str(attributes.get("gen_ai.tool.status"))),
+        "failed": failed or _FAILED.get(str(attributes.get("gen_ai.tool.status"))),
     }
+
+
+def _arguments(value: Any, attributes: Mapping[str, Any], tool: str) -> str:
+    """Returns the arguments of a call, also from the object in which OpenLLMetry wraps those of LangChain."""
+    written = argument_text(value, tool, _RECORD_CONTENT)
+    match json_values.loads(written):
+        case {"input_str": _, "kwargs": _, **envelope} if attributes.get(_OPENLLMETRY) == "tool":
+            if type(envelope.get("inputs")) is not dict:
+                raise InputError(
+                    f"the arguments of the call of {tool!r} have no certain names: only the string 'input_str' has "
+                    "them; call the tool with an object of arguments"
+                )
+            return argument_text(envelope["inputs"], tool, _RECORD_CONTENT)
+    return written
+
+
+def _output(value: Any, attributes: Mapping[str, Any], tool: str) -> tuple[str | None, bool]:
+    """(the output of a call, whether it is a message that tells of an error)."""
+    written = output_text(value, tool)
+    if written is None or not {_OPENINFERENCE, _OPENLLMETRY} & attributes.keys():
+        return written, False
+    output = json_values.loads(written)
+    match output:
+        case {"output": inner, "kwargs": _} if attributes.get(_OPENLLMETRY) == "tool":
+            output = inner
+    content, failed = message_content(output)
+    return output_text(content, tool) or "null", failed
 
 
 def _recorded_by_events(record: Mapping[str, Any], tool: str) -> dict[str, Any]:
@@ -129,7 +169,7 @@ def _recorded_by_events(record: Mapping[str, Any], tool: str) -> dict[str, Any]:
     for event in list_at(record, "events"):
         if type(event) is not dict:
             raise InputError(f"an event of the call of {tool!r} is {kind(event)}; expected an object")
-        values = _pairs(list_at(event, "attributes"))
+        values = _attributes(event)
         sent = _message_part(values.get("gen_ai.input.messages"), "tool_call")
         returned = _message_part(values.get("gen_ai.output.messages"), "tool_call_response")
         if event.get("name") == "gen_ai.tool.message":
@@ -156,20 +196,17 @@ def _is_call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     """Whether a span is of a call; an error if only another convention says so, or attributes were dropped."""
     operation = text_or_none(attributes.get(_OPERATION), repr(_OPERATION))
     if operation is None:
-        _refuse_other_conventions(attributes)
+        if attributes.get(_OPENINFERENCE) == "TOOL":
+            return True
+        if attributes.get(_OPENLLMETRY) == "tool":
+            raise InputError(
+                f"the call is recorded with {_OPENLLMETRY!r}, another convention; expected {_OPERATION!r}: "
+                "'execute_tool'. Use a version of the instrumentation with the GenAI semantic conventions"
+            )
         _refuse_dropped(record)
     named = attributes.get(_TOOL) is not None or str(record.get("name")).startswith(("execute_tool", "tools/call"))
     method = attributes.get("mcp.method.name")
     return operation == "execute_tool" or method == "tools/call" or (named and operation not in _OTHERS)
-
-
-def _refuse_other_conventions(attributes: Mapping[str, Any]) -> None:
-    for key, value in _OTHER_CONVENTIONS.items():
-        if attributes.get(key) == value:
-            raise InputError(
-                f"the call is recorded with {key!r}, another convention; expected {_OPERATION!r}: 'execute_tool'. "
-                "Switch the instrumentation to the GenAI semantic conventions"
-            )
 
 
 def _refuse_dropped(record: Mapping[str, Any]) -> None:
@@ -204,7 +241,11 @@ def _seconds(record: Mapping[str, Any], key: str) -> float:
 
 
 def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
-    return _pairs(list_at(record, "attributes"))
+    pairs = list_at(record, "attributes")
+    known = [
+        pair for pair in pairs if type(pair) is not dict or type(key := pair.get("key")) is not str or key in _READ
+    ]
+    return _pairs(known)
 
 
 def _pairs(pairs: list[Any]) -> dict[str, Any]:

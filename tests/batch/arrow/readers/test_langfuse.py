@@ -128,3 +128,12 @@ def test_no_change_loses_a_call(document: Any) -> None:
     listed = document.get("data") if isinstance(document, dict) else None
     calls = [item for item in objects(listed) if item.get("type") == "TOOL"]
     assert_no_call_is_lost("langfuse", document, calls)
+
+
+@pytest.mark.parametrize(("status", "failed"), [("success", None), ("error", True)])
+def test_a_tool_message_is_its_content(status: str, failed: bool | None) -> None:
+    """The handler for LangChain records the message that carries the output, as an object or as text."""
+    message = {"content": '{"paid": true}', "type": "tool", "name": "pay", "tool_call_id": "c1", "status": status}
+    for output in (message, json.dumps(message)):
+        (row,) = event_rows("langfuse", observation("a", "pay", output=output))
+        assert (json.loads(row["output"]), row.get("failed")) == ({"paid": True}, failed)

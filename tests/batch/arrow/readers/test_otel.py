@@ -31,6 +31,17 @@ def call(span_id: str, tool: str, args: Any = '{"order": 7}', result: str | None
     return span(span_id, parent="root", attributes=span_attributes + more.pop("attributes", []), **more)
 
 
+def openllmetry(args: Any, result: Any) -> dict[str, Any]:
+    """A call as OpenLLMetry records those of LangChain."""
+    mark = attributes(traceloop__span__kind={"stringValue": "tool"})
+    return call("a", "pay", json.dumps(args), json.dumps(result), attributes=mark)
+
+
+def openinference(args: str, result: str) -> dict[str, Any]:
+    texts = {"openinference__span__kind": "TOOL", "tool__name": "pay", "input__value": args, "output__value": result}
+    return span("a", attributes=attributes(**{key: {"stringValue": text} for key, text in texts.items()}))
+
+
 def agent(span_id: str = "root", output: Any = None, **more: Any) -> dict[str, Any]:
     span_attributes = attributes(
         gen_ai__operation__name={"stringValue": "invoke_agent"}, gen_ai__conversation__id={"stringValue": "c1"}
@@ -117,7 +128,9 @@ def test_structured_arguments() -> None:
         (call("a", "pay", status={"code": 7}), "expected 0, 1 or 2"),
         (call("a", "pay", attributes=attributes(gen_ai__tool__name={"stringValue": "x"})), "appears twice"),
         (call("a", "pay") | {"attributes": "x"}, "'attributes' is a string; expected a list"),
-        (span("a", attributes=attributes(openinference__span__kind={"stringValue": "TOOL"})), "another convention"),
+        (span("a", attributes=attributes(openinference__span__kind={"stringValue": "TOOL"})), "has no name of a tool"),
+        (openinference("{'order': 7}", "x"), "are a string; expected a JSON object"),
+        (openllmetry({"input_str": "7", "inputs": None, "kwargs": {}}, "x"), "no certain names"),
         (span("a", attributes=attributes(traceloop__span__kind={"stringValue": "tool"})), "another convention"),
         (span("a", name="execute_tool pay", attributes=[]), "has no name of a tool"),
         ({"resourceLogs": []}, "expected 'resourceSpans'"),
@@ -277,6 +290,40 @@ def test_arguments_in_events_and_other_attributes_are_read(more: dict[str, Any],
 )
 def test_events_without_arguments_are_an_error(more: dict[str, Any]) -> None:
     assert error_of("otel", call("a", "pay", None, **more))
+
+
+MESSAGE_FIELDS = {"content": '{"paid": true}', "tool_call_id": "c1", "status": "success"}
+WRAPPED = {"input_str": "{'order': 7}", "tags": [], "metadata": {}, "inputs": {"order": 7}, "kwargs": {"color": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("record", "output", "failed"),
+    [
+        (openllmetry(WRAPPED, {"output": {"lc": 1, "kwargs": MESSAGE_FIELDS}, "kwargs": {}}), {"paid": True}, None),
+        (openllmetry(WRAPPED, {"output": "paid", "kwargs": {}}), "paid", None),
+        (openllmetry({"order": 7}, "paid"), "paid", None),
+        (openinference('{"order": 7}', json.dumps({"type": "tool", "data": MESSAGE_FIELDS})), {"paid": True}, None),
+        (
+            openinference('{"order": 7}', json.dumps({"type": "tool", **MESSAGE_FIELDS, "status": "error"})),
+            {"paid": True},
+            True,
+        ),
+        (openinference('{"order": 7}', "paid"), "paid", None),
+    ],
+)
+def test_what_other_instrumentations_wrap_around_a_call(record: Any, output: Any, failed: bool | None) -> None:
+    """Rules see the arguments of the tool and what it returned, not the object around them."""
+    (row,) = event_rows("otel", record)
+    assert (row["tool"], json.loads(row["args"]), json.loads(row["output"])) == ("pay", {"order": 7}, output)
+    assert row.get("failed") is failed
+
+
+def test_values_of_other_attributes_do_not_matter() -> None:
+    """NaN, infinity, bytes and a repeated key make a trace unreadable only where they are read."""
+    odd = [{"doubleValue": "NaN"}, {"doubleValue": "Infinity"}, {"bytesValue": "eA=="}, {"new": 1}]
+    others = [pair for value in odd for pair in attributes(score=value)]
+    (row,) = event_rows("otel", call("a", "pay", attributes=others, events=[{"name": "x", "attributes": others}]))
+    assert row["args"] == '{"order": 7}'
 
 
 def test_missing_arguments_name_the_switch() -> None:
