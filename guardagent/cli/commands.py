@@ -189,11 +189,24 @@ LOG = {
     "verify": LazyCommand("log", "verify", "Verify that a log is complete and unchanged."),
     "export": LazyCommand("log", "export", "Export all entries as JSON Lines or CSV."),
     "anchor": LazyCommand("log", "anchor", "Allow the removal of a log's oldest entries."),
+    "new-key": LazyCommand("log", "new_key", "Create a key that signs logs."),
+    "sign": LazyCommand("log", "sign", "Sign everything that a log has."),
 }
 TOKEN = {
     "create": LazyCommand("serve", "create", "Create a token, and show it once."),
     "list": LazyCommand("serve", "list_tokens", "List the tokens, without their secrets."),
+    "rotate": LazyCommand("serve", "rotate", "Replace a token by a new one, and show it once."),
     "revoke": LazyCommand("serve", "revoke", "Revoke a token at once."),
+}
+APPROVALS = {
+    "list": LazyCommand("approvals", "list_approvals", "List the calls that wait for a person."),
+    "show": LazyCommand("approvals", "show", "Show all of a request."),
+    "answer": LazyCommand("approvals", "answer", "Approve, reject or edit a call."),
+    "follow": LazyCommand("approvals", "follow", "Show requests and answers as they come."),
+}
+STOPS = {
+    "list": LazyCommand("stops", "list_stops", "List the stops that are in force."),
+    "lift": LazyCommand("stops", "lift", "Lift a stop."),
 }
 PACK = {
     "list": LazyCommand("content", "list_packs", "List the rule sets that ship."),
@@ -223,7 +236,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "check": LazyCommand("policies", "check", "Judge the proposed call of each case."),
     "test": LazyCommand("policies", "compare", "Compare verdicts with the expected ones, as a diff."),
     "try": LazyCommand("trial", "try_", "Judge calls as you type them, with the result of each rule."),
-    "ci": LazyCommand("ci", "ci", "Lint, test, replay and verify what pyproject.toml names, for CI."),
+    "ci": LazyCommand("project", "ci", "Lint, test, replay and verify what pyproject.toml names, for CI."),
     "audit": LazyCommand("policies", "audit", "Replay whole traces up to their end."),
     "report": LazyCommand("bench", "report", "Report on the results of an audit over tables."),
     "replay": LazyCommand("log", "replay", "Replay a log under a candidate policy."),
@@ -237,6 +250,7 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "mcp-proxy": LazyCommand("mcp", "mcp_proxy", "Run a guard in front of an MCP server."),
     "compile": LazyCommand("compile", "compile_", "Compile a guard request into a program that needs no model."),
     "translate": LazyCommand("translate", "translate", "Translate a policy document into a policy."),
+    "import": LazyCommand("translate", "import_", "Translate rules of another format into a policy."),
     "bench": LazyCommand("bench", "bench", "Run one evaluation and report the paper's metrics."),
     "bench-compare": LazyCommand("bench", "bench_compare", "Compare the results of several evaluations."),
     "init": LazyCommand("project", "init", "Create a starter project, or guard the project of this folder."),
@@ -247,8 +261,11 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "watch": LazyCommand("hooks", "watch", "Show the verdicts of hooks as they come, and answer calls that wait."),
     "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
-    "token": Subcommands("Create, list and revoke the tokens of agents and people.", TOKEN),
-    "log": Subcommands("Show, verify, export and anchor audit logs.", LOG),
+    "approvals": Subcommands("List, show, answer and follow the calls that wait on a server.", APPROVALS),
+    "stop": LazyCommand("stops", "stop", "Stop agents at once, on a server or by a file."),
+    "stops": Subcommands("List and lift stops.", STOPS),
+    "token": Subcommands("Create, list, rotate and revoke the tokens of agents and people.", TOKEN),
+    "log": Subcommands("Show, verify, export, sign and anchor audit logs.", LOG),
 }
 
 
@@ -322,4 +339,5 @@ def _kind(error: Exception) -> tuple[str, int]:
     if not isinstance(error, GuardError):
         return "internal", 3
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__.removesuffix("Error")).lower()
-    return name, 2 if isinstance(error, InputError) and not isinstance(error, ModelError) else 3
+    is_input = isinstance(error, InputError) and not isinstance(error, ModelError)
+    return name, getattr(error, "exit_status", 2 if is_input else 3)

@@ -72,6 +72,7 @@ def compile_(
     redact: options.Redact = None,
     prices: options.Prices = None,
     timeout: options.Timeout = None,
+    max_tokens: options.MaxTokens = None,
     max_cost: MaxCost = None,
     cache: options.CacheFolder = None,
     as_json: ReportJson = False,
@@ -89,7 +90,7 @@ def compile_(
     target = _target(agent, request, specification, toolbox, memory)
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise InputError(f"{out}: cannot be written; expected a file in an existing folder")
-    meter = Meter(_model(model, prices, timeout), max_cost, ResponseCache(cache) if cache else None)
+    meter = Meter(_model(model, prices, timeout, max_tokens), max_cost, ResponseCache(cache) if cache else None)
     redaction, engine = Redactor(redact or ()).redaction(), load_sandbox(sandbox)
     context = CompileContext(meter, engine, Prompts(prompts), redaction, shown, _print_progress)
     result = compile_program(
@@ -152,7 +153,7 @@ def _target(
     return CompileTarget(words, text, tools, tuple(front["required_checks"]), front["data"], agent or "")
 
 
-def _model(name: str | None, prices: str | None, timeout: float | None) -> Model:
+def _model(name: str | None, prices: str | None, timeout: float | None, max_tokens: int | None) -> Model:
     """The model of the option or of the environment.
 
     Raises:
@@ -163,7 +164,7 @@ def _model(name: str | None, prices: str | None, timeout: float | None) -> Model
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise ModelError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    model = options.model_of(chosen, prices, timeout)
+    model = options.model_of(chosen, prices, timeout, max_tokens)
     return load_model(model) if isinstance(model, str) else cast("Model", model)
 
 

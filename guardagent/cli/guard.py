@@ -17,7 +17,7 @@ from guardagent.cli.options import note, print_json, report, screen, unreadable_
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
-    from guardagent.batch.labelled_runs import RunJudge
+    from guardagent.batch.results import RunJudge
     from guardagent.types import Verdict
 
 
@@ -173,8 +173,7 @@ def _one_or_many(run_input: str | None, log: str | None, facts: str | None, exam
 
 def _measure(examples: str, judge: RunJudge, *, as_json: bool) -> int:
     """Prints the result of each labelled run and the metrics, and returns the exit status."""
-    from guardagent.batch.labelled_runs import judge_runs
-    from guardagent.batch.results import VerdictMetrics
+    from guardagent.batch.results import VerdictMetrics, judge_runs
     from guardagent.cli.render import show_labelled, summary
 
     metrics, console = VerdictMetrics(), screen()

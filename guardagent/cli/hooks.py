@@ -116,27 +116,26 @@ def install(
 
 def status(*, as_json: Json = False) -> None:
     """Show the installed hooks, and what is wrong with them. Exits with 1 if something is, or without hooks here."""
+    from guardagent.hooks.hook_state import STOP_FILE, state_path
     from guardagent.hooks.installation import hooks_of, host_named, installed, next_step
 
     installed_hooks = installed()
     here = hooks_of(Path.cwd(), installed_hooks)
     installed_hooks.sort(key=lambda hook: hook not in here)
     if as_json:
-        rows = [
+        hooks = [
             {
-                "host": installed_hook.lock.host,
-                "settings": installed_hook.lock.settings,
-                "policy": installed_hook.lock.source,
-                "project": installed_hook.lock.project,
-                "mode": installed_hook.lock.mode,
-                "change": installed_hook.change,
+                "host": hook.lock.host,
+                "settings": hook.lock.settings,
+                "policy": hook.lock.source,
+                "project": hook.lock.project,
+                "mode": hook.lock.mode,
+                "change": hook.change,
+                "problems": list(hook.problems),
+                "warnings": list(hook.warnings),
             }
-            for installed_hook in installed_hooks
+            for hook in installed_hooks
         ]
-        problems = [list(installed_hook.problems) for installed_hook in installed_hooks]
-        warnings = [list(installed_hook.warnings) for installed_hook in installed_hooks]
-        all_rows = zip(rows, problems, warnings, strict=True)
-        hooks = [{**row, "problems": these, "warnings": those} for row, these, those in all_rows]
         is_guarded = bool(here) and not any(hook.problems for hook in here)
         print_json({"guarded": is_guarded, "hooks": hooks})
     else:
@@ -151,6 +150,8 @@ def status(*, as_json: Json = False) -> None:
         notes = [f"note: {caveat}" for caveat in host.caveats]
         for line in [*(installed_hook.problems or notes), *(f"warning: {line}" for line in installed_hook.warnings)]:
             print_line(f"  {line}")
+    if installed_hooks and not as_json:
+        print_line(f"stop them all: guardagent stop --file {state_path() / STOP_FILE} --reason …")
     raise typer.Exit(1 if not here or any(hook.problems for hook in installed_hooks) else 0)
 
 

@@ -53,6 +53,13 @@ FormName = Annotated[
     ExportFormat, typer.Option("--format", help="jsonl (itself a valid log), or csv for spreadsheets.")
 ]
 
+PublicKeyFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--public-key", metavar="FILE", help="A public key of the log's signatures; the oldest first."),
+]
+SigningKeyFile = Annotated[Path, typer.Option("--signing-key", metavar="FILE", help="The private key.")]
+NewKey = Annotated[Path, typer.Argument(help="The file of the private key; the public one gets '.pub'.")]
+
 _STATUS = {"whole": 0, "tampered": 1, "end_unchecked": 3, "unchecked": 3}
 
 
@@ -86,18 +93,51 @@ def show(
 
 
 def verify(
-    log: LogFiles, *, key_file: options.KeyFile = None, head: HeadFile = None, as_json: options.Json = False
+    log: LogFiles,
+    *,
+    key_file: options.KeyFile = None,
+    head: HeadFile = None,
+    public_key: PublicKeyFiles = None,
+    as_json: options.Json = False,
 ) -> None:
     """Verify that a log is complete and unchanged.
 
     Exits with 1 if it is not, and with 3 if that cannot be known: without '--head' nobody can tell whether entries are
-    missing at the end, and some logs need their key.
+    missing at the end, and some logs need their key. With '--public-key', every signature must be valid.
     """
     from guardagent.log import Head, load_key, verify_log
 
-    report = verify_log(log, key=load_key(key_file), head=Head.load(head) if head is not None else None)
+    keys = None
+    if public_key:
+        from guardagent.log.signatures import PublicKeys
+
+        keys = PublicKeys(public_key)
+    kept = Head.load(head) if head is not None else None
+    report = verify_log(log, key=load_key(key_file), head=kept, public_keys=keys)
     print_result(report.to_dict(), report.to_text(), as_json=as_json)
     raise typer.Exit(_STATUS[report.status])
+
+
+def new_key(path: NewKey) -> None:
+    """Create a private key that signs logs, and its public key beside it.
+
+    The public key is for those who verify; the private one stays with the guard.
+    """
+    from guardagent.log import signatures
+
+    public, name = signatures.new_key(path)
+    note(f"{path}: the private key {name}; {public}: its public key")
+
+
+def sign(log: LogAddress, *, signing_key: SigningKeyFile, key_file: options.KeyFile = None) -> None:
+    """Sign everything that a log has, by an entry."""
+    from guardagent.log import AuditLog, load_key
+    from guardagent.log.verification import Selection
+
+    Selection(last=1).entries(log)  # a log that is missing is not created
+    with AuditLog(log, key=load_key(key_file), signing_key=signing_key) as opened:
+        number = opened.sign()
+        note("the log is empty" if number is None else f"entry {number:,} signs the entries 1 to {number - 1:,}")
 
 
 def export(

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from guardagent.types.values import SessionPrincipal
 
 
+class ListChoice(StrEnum):
+    ALLOWED = "allowed"
+    ALL = "all"
+
+
 class ApproverChoice(StrEnum):
     CLIENT = "client"
     TERMINAL = "terminal"
@@ -48,6 +53,9 @@ LogMaxBytes = Annotated[
 ]
 LogMaxAge = Annotated[
     float | None, typer.Option("--log-max-age", help="The age of a .jsonl file, in seconds, at which it does.")
+]
+LogSigningKey = Annotated[
+    Path | None, typer.Option("--log-signing-key", metavar="FILE", help="The private key that signs the log.")
 ]
 Absent = Annotated[
     list[str] | None, typer.Option("--absent", help="A tool that the rules name but this server lacks; repeatable.")
@@ -97,6 +105,13 @@ AcceptTools = Annotated[
     Path | None,
     typer.Option("--accept-tools", metavar="FILE", help="Write the server's tools into this lock file, and exit."),
 ]
+ListedTools = Annotated[
+    ListChoice, typer.Option("--list", help="The tools that clients see: those that they may ever call, or all.")
+]
+StopPath = Annotated[
+    Path | None,
+    typer.Option("--stop-file", metavar="PATH", help="The file by which 'guardagent stop' stops it."),
+]
 GuardServer = Annotated[
     str | None,
     typer.Option(
@@ -122,9 +137,11 @@ def mcp_proxy(
     log: LogAddress = None,
     log_max_bytes: LogMaxBytes = None,
     log_max_age: LogMaxAge = None,
+    log_signing_key: LogSigningKey = None,
     key_file: options.KeyFile = None,
     ledger: LedgerAddress = None,
     counters: Counters = None,
+    stop_file: StopPath = None,
     alias: options.Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
@@ -146,6 +163,7 @@ def mcp_proxy(
     watch: options.Watch = False,
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
+    listed: ListedTools = ListChoice.ALLOWED,
     guard_server: GuardServer = None,
     guard_token_file: GuardTokenFile = None,
     guard_policy: GuardPolicy = "default",
@@ -168,7 +186,8 @@ def mcp_proxy(
         print_line(catalogue.accept_tools(_target(server, header or []), accept_tools))
         return
     if guard_server is not None:
-        _refuse_local(policies=policies, log=log, ledger=ledger, counters=counters, zone=zone, model=model, watch=watch)
+        local_only = {"policies": policies, "log": log, "ledger": ledger, "counters": counters, "stop_file": stop_file}
+        _refuse_local(**local_only, zone=zone, model=model, watch=watch)
     elif not policies:
         raise InputError("no policy file; expected '--policies FILE', or '--guard-server URL'")
     endpoint = _endpoint(
@@ -213,11 +232,12 @@ def mcp_proxy(
         guard = local = ToolGuard(
             load_policies(policies or (), model=model, locked=locked, require_review=require_review),
             principal=principal,
-            log=_log(log, key_file, log_max_bytes, log_max_age),
+            log=_log(log, key_file, log_max_bytes, log_max_age, log_signing_key),
             ledger=ledger if ledger is None or ":" in ledger else f"sqlite:{ledger}",
             counters=counters,
             deadline=deadline,
             zone=zone,
+            stop_file=stop_file,
             **common,
         )
     proxy = Proxy(
@@ -227,6 +247,7 @@ def mcp_proxy(
         conversation,
         resumable=ledger is not None or (guard_server is not None and conversation is not None),
         principals=principals,
+        lists_all=listed is ListChoice.ALL,
     )
     with options.watching(local.policies, locked) if watch else nullcontext():
         asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
@@ -253,7 +274,9 @@ def _refuse_local(**options: Any) -> None:
     """
     for name, value in options.items():
         if value:
-            raise InputError(f"'--{name}' and '--guard-server' exclude each other; the server has its own")
+            raise InputError(
+                f"'--{name.replace('_', '-')}' and '--guard-server' exclude each other; the server has its own"
+            )
 
 
 def _target(server: list[str], headers: list[str]) -> Target:
@@ -282,12 +305,20 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _log(address: str | None, key_file: Path | None, max_bytes: int | None, max_age: float | None) -> AuditLog | None:
+def _log(
+    address: str | None,
+    key_file: Path | None,
+    max_bytes: int | None,
+    max_age: float | None,
+    signing_key: Path | None,
+) -> AuditLog | None:
     from guardagent.log import AuditLog, load_key
 
     options = {"--key-file": key_file, "--log-max-bytes": max_bytes, "--log-max-age": max_age}
+    options["--log-signing-key"] = signing_key
     if address is not None:
-        return AuditLog(address, key=load_key(key_file), max_bytes=max_bytes, max_age=max_age)
+        key = load_key(key_file)
+        return AuditLog(address, key=key, max_bytes=max_bytes, max_age=max_age, signing_key=signing_key)
     if needless := next((name for name, value in options.items() if value is not None), None):
         raise InputError(f"{needless!r} needs '--log'")
     return None

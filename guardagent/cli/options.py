@@ -66,6 +66,9 @@ Timeout = Annotated[
     float | None,
     typer.Option("--timeout", help="Seconds for one answer of the model, including retries (default: 120)."),
 ]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, help="The longest answer of the model, in tokens (default: 8192).")
+]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="The most that a check may cost, in US dollars.")]
 CacheFolder = Annotated[str | None, typer.Option("--cache", help="A folder that caches the model's answers.")]
 Redact = Annotated[
@@ -110,13 +113,15 @@ def watching(policies: Policies, locked: Path | None) -> PolicyWatch:
     return PolicyWatch(policies, extra=() if locked is None else (locked,))
 
 
-def model_of(name: str | None, prices: str | None, timeout: float | None) -> Model | str | None:
-    """The model of `--model`, with prices and timeout applied.
+def model_of(
+    name: str | None, prices: str | None, timeout: float | None, max_tokens: int | None = None
+) -> Model | str | None:
+    """The model of `--model`, with prices, timeout and the longest answer applied.
 
     Raises:
-        InputError: prices or a timeout are set, but no model is named.
+        InputError: one of them is set, but no model is named.
     """
-    options = {"prices": prices and tuple(prices.split(",")), "timeout": timeout}
+    options = {"prices": prices and tuple(prices.split(",")), "timeout": timeout, "max_tokens": max_tokens}
     wanted = {option: value for option, value in options.items() if value is not None}
     if not wanted:
         return name
@@ -125,13 +130,18 @@ def model_of(name: str | None, prices: str | None, timeout: float | None) -> Mod
     chosen = name or os.environ.get("GUARDAGENT_MODEL")
     if not chosen:
         raise InputError(
-            f"'--{next(iter(wanted))}' needs a model; expected '--model' or the environment variable 'GUARDAGENT_MODEL'"
+            f"'--{next(iter(wanted)).replace('_', '-')}' needs a model; expected '--model' or the environment variable "
+            "'GUARDAGENT_MODEL'"
         )
     return load_model(chosen, **wanted)
 
 
-def read_facts(facts: str | None) -> dict[str, Any]:
+def read_facts(facts: str | None, option: str = "--facts") -> dict[str, Any]:
     """The facts of inline JSON, which begins with `{`, or of a file; empty without the option.
+
+    Args:
+        facts: the value of the option.
+        option: its name; other options read arguments in the same way.
 
     Raises:
         InputError: the value is not a JSON object.
@@ -141,10 +151,10 @@ def read_facts(facts: str | None) -> dict[str, Any]:
     if facts is None:
         return {}
     is_inline = facts.lstrip().startswith("{")
-    name = "--facts" if is_inline else facts
+    name = option if is_inline else facts
     value = parse_json(facts if is_inline else read_text(facts), name)
     if not isinstance(value, dict):
-        raise InputError(f"{name}: is a {type(value).__name__}; expected a JSON object of facts")
+        raise InputError(f"{name}: is a {type(value).__name__}; expected a JSON object of {option.strip('-')}")
     return value
 
 

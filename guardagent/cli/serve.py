@@ -7,9 +7,12 @@ The options are who may call, TLS, and limits on clients. `serve` runs guards fo
 from __future__ import annotations
 
 import asyncio
+import getpass
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +24,8 @@ from guardagent.cli.options import Json, note, print_json, print_line
 from guardagent.errors import InputError
 
 if TYPE_CHECKING:
+    import socket
+
     from guardagent.server.access import AccessControl, IssuedToken, TokenStore
     from guardagent.server.settings import ServerSettings
 
@@ -148,6 +153,9 @@ LogFolder = Annotated[
 ]
 JsonLogs = Annotated[bool, typer.Option("--json-logs", help="Write the server's own messages as JSON, a line each.")]
 ServerAddress = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="The address to listen at.")]
+Workers = Annotated[
+    int, typer.Option("--workers", min=1, help="The number of processes that serve; each has limits of its own.")
+]
 
 
 def serve(
@@ -162,26 +170,46 @@ def serve(
     max_body: MaxBody = 4 * 1024 * 1024,
     receive_timeout: ReceiveTimeout = 30.0,
     json_logs: JsonLogs = False,
+    workers: Workers = 1,
 ) -> None:
     """Serve guards to the agents of a team over HTTP.
 
     Without --tokens and --oidc, on this machine alone, the first start creates a token store with a token for an agent
     and one for you, and shows them once.
     """
+    from guardagent.server.http import new_service, run_server
+    from guardagent.server.http.workers import run_workers
+
+    write_logs = log_as_json if json_logs else log_as_text
+    write_logs()
+    server_settings, address = _settings(policies, settings, state, log), read_address(listen)
+    if clients.tokens is None and clients.oidc is None and is_loopback(address[0]):
+        require_free(*address)  # or tokens would be shown that no server accepts
+        clients = replace(clients, tokens=_own_tokens(server_settings))
+    access, limits = clients.access(), RequestLimits(max_requests, max_body, receive_timeout)
+    endpoint = clients.endpoint(address, access, limits)
+    assert access is not None
+    if workers == 1:
+        asyncio.run(run_server(server_settings, access, endpoint))
+        return
+    new_service(server_settings, access).close()  # an error of the settings shows here, once
+    run_workers(workers, partial(_work, write_logs, server_settings, clients, address, limits), endpoint)
+
+
+def _work(
+    write_logs: Callable[[], None],
+    settings: ServerSettings,
+    clients: ClientOptions,
+    address: tuple[str, int],
+    limits: RequestLimits,
+    listening: socket.socket,
+) -> None:
     from guardagent.server.http import run_server
 
-    if json_logs:
-        log_as_json()
-    else:
-        log_as_text()
-    server_settings = _settings(policies, settings, state, log)
-    address, access = read_address(listen), clients.access()
-    if access is None and is_loopback(address[0]):
-        require_free(*address)  # or tokens would be shown that no server accepts
-        access = _own_access(server_settings)
-    endpoint = clients.endpoint(address, access, RequestLimits(max_requests, max_body, receive_timeout))
+    write_logs()
+    access = clients.access()
     assert access is not None
-    asyncio.run(run_server(server_settings, access, endpoint))
+    asyncio.run(run_server(settings, access, clients.endpoint(address, access, limits), listening))
 
 
 def _settings(policies: list[Path] | None, path: Path | None, state: str | None, log: str | None) -> ServerSettings:
@@ -202,18 +230,19 @@ def _settings(policies: list[Path] | None, path: Path | None, state: str | None,
     )
 
 
-def _own_access(settings: ServerSettings) -> AccessControl:
-    """Returns the access by tokens beside the state. The first start creates two of them and shows them."""
-    from guardagent.server.access import AccessControl, TokenStore
+def _own_tokens(settings: ServerSettings) -> Path:
+    """Returns the token store beside the state. The first start creates two tokens and shows them."""
+    from guardagent.server.access import TokenStore
     from guardagent.server.settings import DEFAULT_FOLDER
 
     scheme, _, rest = settings.state.partition(":")
     folder = Path(rest if scheme == "sqlite" and rest else DEFAULT_FOLDER)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = TokenStore(folder / "tokens.db", create=True)
+    path = folder / "tokens.db"
+    store = TokenStore(path, create=True)
     if not list(store.list()):
-        _create_tokens(store, folder / "tokens.db")
-    return AccessControl(store)
+        _create_tokens(store, path)
+    return path
 
 
 def _create_tokens(store: TokenStore, path: Path) -> None:
@@ -231,6 +260,10 @@ def _create_tokens(store: TokenStore, path: Path) -> None:
 
 
 TokenFile = Annotated[Path, typer.Option("--tokens", help="The token store: a .db file.")]
+TokenLog = Annotated[
+    str | None, typer.Option("--log", metavar="ADDRESS", help="Also record this in a log, such as that of the tenant.")
+]
+TokenName = Annotated[str, typer.Argument(help="Its id, such as ga_0123456789ab, or the whole token.")]
 
 
 def create(
@@ -241,21 +274,60 @@ def create(
         list[str], typer.Option("--role", help="agent, approver, auditor or admin; an agent has no other; repeatable.")
     ],
     tenant: Annotated[str, typer.Option("--tenant", help="Its tenant; '*' for an admin of every tenant.")],
+    group: Annotated[list[str] | None, typer.Option("--group", help="A group of an approver; repeatable.")] = None,
     expires: Annotated[
         str, typer.Option("--expires", help="How long it is valid, such as 12h or 90d; or never.")
     ] = "90d",
+    log: TokenLog = None,
     as_json: Json = False,
 ) -> None:
     """Create a token and show it, once: the store has only its hash."""
     from guardagent.server.access import Caller, TokenStore, roles_of
 
-    caller, seconds = Caller(principal, roles_of(role), tenant), _seconds(expires)
+    caller, seconds = Caller(principal, roles_of(role), tenant, frozenset(group or ())), _seconds(expires)
     issued, text = TokenStore(tokens, create=True).create(caller, seconds)
+    _log_change(log, "created", issued)
+    _show_token(issued, text, as_json=as_json)
+
+
+def rotate(
+    token: TokenName,
+    *,
+    tokens: TokenFile,
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="How long the new one is valid; by default as long as the old one.")
+    ] = None,
+    overlap: Annotated[
+        str, typer.Option("--overlap", help="How long the old one stays valid, such as 1h; by default not at all.")
+    ] = "",
+    log: TokenLog = None,
+    as_json: Json = False,
+) -> None:
+    """Create a token in the place of another one, which ends, and show it once."""
+    from guardagent.server.access import TokenStore
+
+    seconds = None if expires is None else _seconds(expires)
+    left = float(_seconds(overlap, "--overlap") or 0.0) if overlap else 0.0
+    issued, text = TokenStore(tokens).rotate(token, seconds, left)
+    _log_change(log, "rotated", issued, earlier=_id_of(token))
+    _show_token(issued, text, as_json=as_json)
+
+
+def _show_token(issued: IssuedToken, text: str, *, as_json: bool) -> None:
     if as_json:
         print_json({**_record(issued), "token": text})
         return
     print_line(text)
-    note(f"created {issued.id} for {principal}, valid {_until(issued.expires)}; it is not shown again")
+    note(f"created {issued.id} for {issued.caller.id}, valid {_until(issued.expires)}; it is not shown again")
+
+
+def _log_change(address: str | None, action: str, token: IssuedToken | str, **more: str) -> None:
+    if address is not None:
+        from guardagent.log import AuditLog
+        from guardagent.server.access import token_record
+
+        with AuditLog(address) as log:
+            log.append(token_record(action, getpass.getuser(), token, **more))
 
 
 def list_tokens(*, tokens: TokenFile, as_json: Json = False) -> None:
@@ -267,31 +339,34 @@ def list_tokens(*, tokens: TokenFile, as_json: Json = False) -> None:
         print_json({"tokens": records})
         return
     for record in records:
-        roles = ",".join(record["roles"])
+        groups = f" ({', '.join(record['groups'])})" if record["groups"] else ""
+        roles = ",".join(record["roles"]) + groups
         print_line(
             f"{record['id']}  {record['status']:7}  {roles}  "
             f"{record['tenant']}  {record['principal']}  {record['expires']}"
         )
 
 
-def revoke(
-    token: Annotated[str, typer.Argument(help="Its id, such as ga_0123456789ab, or the whole token.")],
-    *,
-    tokens: TokenFile,
-) -> None:
+def revoke(token: TokenName, *, tokens: TokenFile, log: TokenLog = None) -> None:
     """Revoke a token; the next request with it is refused."""
     from guardagent.server.access import TokenStore
 
     TokenStore(tokens).revoke(token)
+    _log_change(log, "revoked", _id_of(token))
     note("revoked")
 
 
-def _seconds(text: str) -> float | None:
+def _id_of(token: str) -> str:
+    """Returns the id in a token, or the id itself."""
+    return "_".join(token.split("_")[:2])
+
+
+def _seconds(text: str, option: str = "--expires") -> float | None:
     from guardagent.policy.language.values import duration_of
 
     duration = duration_of(text)
     if text != "never" and not duration:
-        raise InputError(f"'--expires' is {text!r}; expected a duration such as '12h' or '90d', or 'never'")
+        raise InputError(f"'{option}' is {text!r}; expected a duration such as '12h' or '90d', or 'never'")
     return None if duration is None else float(duration)
 
 
@@ -300,6 +375,7 @@ def _record(issued: IssuedToken) -> dict[str, Any]:
         "id": issued.id,
         "principal": issued.caller.id,
         "roles": sorted(map(str, issued.caller.roles)),
+        "groups": sorted(issued.caller.groups),
         "tenant": issued.caller.tenant,
         "created": _moment(issued.created),
         "expires": None if issued.expires is None else _moment(issued.expires),

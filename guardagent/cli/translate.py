@@ -1,7 +1,7 @@
-"""The commands `translate` and `review`.
+"""The commands `translate`, `review` and `import`.
 
 `translate` turns a policy document into a policy, its cases and a file for its review. In `review` a person goes
-through the translated policy, sentence by sentence.
+through the translated policy, sentence by sentence. `import` translates rules of another format.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import getpass
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from guardagent.cli import options
 from guardagent.cli.options import note, print_json, print_line, print_result, screen
-from guardagent.errors import InputError
+from guardagent.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from guardagent.translation.imports.report import ImportReport
     from guardagent.translation.pipeline import Translation
     from guardagent.translation.review.dossier import ReviewDossier
     from guardagent.translation.review.page import Selection
@@ -65,6 +66,7 @@ def translate(
     model: ModelName = None,
     prices: options.Prices = None,
     timeout: options.Timeout = None,
+    max_tokens: options.MaxTokens = None,
     max_cost: options.MaxCost = None,
     cache: Cache = None,
     parallel: Parallel = 4,
@@ -85,7 +87,7 @@ def translate(
     formats = [_format_of(path) for path in report or []]
     if not model:
         raise InputError("no model is configured; expected '--model' or the environment variable 'GUARDAGENT_MODEL'")
-    chosen = options.model_of(model, prices, timeout)
+    chosen = options.model_of(model, prices, timeout, max_tokens)
     result = run(
         document,
         tools,
@@ -147,6 +149,10 @@ def review(
     status: Annotated[
         bool, typer.Option("--status", help="Only list these sentences; exit 0 if everything is confirmed, else 1.")
     ] = False,
+    answer: Annotated[
+        tuple[int, str] | None,
+        typer.Option("--answer", help="Only answer a question: its number in '--status', and an answer or own words."),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--page", help="Only write everything as an HTML page to this file.")
     ] = None,
@@ -157,13 +163,16 @@ def review(
     Every answer and confirmation is saved at once beside the policy file. Answers take effect when 'translate' runs
     again.
     """
-    from guardagent.translation.review.dossier import read_dossier
+    from guardagent.translation.review.dossier import ReviewStore, read_dossier
     from guardagent.translation.review.page import selection
 
     wanted = selection(only)
     if as_json and not status:
         raise InputError("'--json' without '--status'; expected both")
-    if not status and page is None:
+    if answer is not None:
+        question = ReviewStore(policies, _reviewer(by)).answer_number(*answer)
+        note(f"answered: {question} {answer[1]!r}; run 'guardagent translate' again to apply it")
+    elif not status and page is None:
         _hold_dialogue(policies, by, wanted)
         return
     dossier = read_dossier(policies)
@@ -197,7 +206,7 @@ def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:
     from guardagent.translation.review.dossier import ReviewStore
 
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
-        raise InputError("a review needs a terminal; expected '--status' or '--page FILE.html' without one")
+        raise InputError("a review needs a terminal; expected '--status', '--answer' or '--page FILE.html' without one")
     ReviewDialogue(ReviewStore(policies, _reviewer(by)), screen()).run(only)
 
 
@@ -209,3 +218,49 @@ def _reviewer(name: str | None) -> str:
     if not reviewer or not reviewer.isprintable():
         raise InputError(f"the reviewer's name is {reviewer!r}; expected '--by NAME' with printable characters")
     return reviewer
+
+
+def import_(
+    rule_format: Annotated[str, typer.Argument(metavar="FORMAT", help="The format of the rules, such as cedar.")],
+    file: Annotated[Path, typer.Argument(help="The file with the rules.")],
+    *,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The policy file to write.")] = None,
+    schema: Annotated[Path | None, typer.Option("--schema", help="A Cedar schema, for groups of actions.")] = None,
+    target: Annotated[
+        str, typer.Option("--target", help="The AgentCore target whose tools the agent calls by their short names.")
+    ] = "",
+    project: Annotated[
+        str, typer.Option("--project", help="The absolute folder of the project, for entries that allow its paths.")
+    ] = "",
+    on_error: Annotated[
+        str, typer.Option("--on-error", help="A forbidding rule that cannot be evaluated: deny, or skip as Cedar does.")
+    ] = "deny",
+    as_json: options.Json = False,
+) -> None:
+    """Translate rules of another format into a policy, and show each beside its translation.
+
+    Nothing is dropped: the report names what is stricter or wider, and what cannot be translated. Exit status: 0 no
+    translation allows more than its source, 1 one does or is missing.
+    """
+    from guardagent._support.files import read_text
+    from guardagent.translation.imports import import_rules
+    from guardagent.translation.imports.report import ImportOptions
+
+    if on_error not in ("deny", "skip"):
+        raise UnknownNameError("value of '--on-error'", on_error, ("deny", "skip"))
+    text = read_text(schema) if schema else ""
+    imported = import_rules(
+        rule_format, file, ImportOptions(text, target, "skip" if on_error == "skip" else "deny", project)
+    )
+    print_import(imported, out, as_json=as_json)
+
+
+def print_import(imported: ImportReport, out: Path | None, *, as_json: bool) -> NoReturn:
+    """Writes the policy of an import, prints its report, and exits."""
+    from guardagent._support.files import save_text
+
+    if out is not None:
+        save_text(out, imported.policy_text())
+    written = f"\nWritten: {out}\n" if out else ""
+    print_result({**imported.to_dict(), "written": out and str(out)}, imported.to_markdown() + written, as_json=as_json)
+    raise typer.Exit(0 if imported.settled else 1)

@@ -5,8 +5,6 @@ A call that may run counts as made, with the output after `->`. So the next call
 
 from __future__ import annotations
 
-import ast
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,10 +29,7 @@ TOOL(…) -> failed VALUE               … as a call that failed
 :undo                                 forget the last call
 :end                                  judge the end, and begin a new conversation
 :help, :quit"""
-_CALL = re.compile(r"\s*(?P<tool>[^\s()]+)\s*\((?P<rest>.*)", re.DOTALL)
 _MARKS = {"satisfied": "✔", "violated": "✘", "undecided": "?", "approved": "✔"}
-_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-_NAMES = {"true": True, "false": False, "null": None}
 
 
 def try_(
@@ -109,6 +104,8 @@ class PolicyTrial:
             return commands[line]()
         if line.startswith(":"):
             raise UnknownNameError("command", line, [*commands, ":quit"])
+        from guardagent.batch.records import read_call
+
         call = read_call(line)
         return self._show(call, self._made(call, approved=False))
 
@@ -158,11 +155,13 @@ class PolicyTrial:
             print_json({**verdict.to_dict(), "results": results, "pending": pending})
             return
         from guardagent._terminal import printable
+        from guardagent.batch.cases import rule_causes
         from guardagent.cli.render import show_decision
 
         show_decision(verdict, screen())
         for rule, result in results.items():
-            print_line(printable("\n".join([f"  {_MARKS[result]} {rule}: {result}", *_causes(verdict, rule)])))
+            causes = [f"      {cause}" for cause in rule_causes(verdict, rule)]
+            print_line(printable("\n".join([f"  {_MARKS[result]} {rule}: {result}", *causes])))
         others = [error for error in verdict.errors if not any(error.startswith(f"{rule}: ") for rule in results)]
         lines = [*(others or (() if results else verdict.reasons)), *map(": pending: ".join, pending.items())]
         for text in [*lines, *(["':approve' approves it"] if self._escalated is not None else [])]:
@@ -172,72 +171,3 @@ class PolicyTrial:
 def _help() -> int:
     print_line(HELP)
     return 0
-
-
-def _causes(verdict: Verdict, rule: str) -> Iterator[str]:
-    """Yields why a rule is violated or undecided, and what to do."""
-    for violation in verdict.violations:
-        if violation.policy == rule:
-            evidence = violation.evidence if isinstance(violation.evidence, Mapping) else {}
-            yield f"      {violation.message}"
-            yield from (f"      {name}: {evidence[name]}" for name in ("needed", "missing") if name in evidence)
-            yield from [f"      to comply: {violation.remedy}"] if violation.remedy else []
-    yield from (f"      {error}" for error in verdict.errors if error.startswith(f"{rule}: "))
-
-
-def read_call(text: str) -> Event:
-    """Reads a call with its output, such as `get_order(id="W1") -> {"status": "delivered"}`.
-
-    Values are those of Python or JSON. A call without output has the output null.
-
-    Raises:
-        InputError: the text is not a call.
-    """
-    from guardagent.types import Event
-
-    match = _CALL.fullmatch(text)
-    if match is None:
-        raise InputError(f"{text!r} is not a call; expected TOOL(NAME=VALUE, …), such as refund(amount=90)")
-    source, outcome = _parted(f"f({match['rest']}")
-    call = _parsed(source, text)
-    if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
-        raise InputError(f"{text!r} has an argument without a name; expected NAME=VALUE, such as amount=90")
-    args = {str(keyword.arg): _value(keyword.value, text) for keyword in call.keywords}
-    has_failed = outcome.split(" ")[0] == "failed"
-    output = outcome.removeprefix("failed").strip() if has_failed else outcome
-    value = _value(_parsed(output, text), text) if output else None
-    return Event(match["tool"], args, output=value, status="failed" if has_failed else "ok")
-
-
-def _parted(text: str) -> tuple[str, str]:
-    """The source of a call, and what follows the arrow after it; an arrow in a string is part of it."""
-    for end in (match.start() + 1 for match in re.finditer(r"\)\s*(?:->|$)", text)):
-        try:
-            ast.parse(text[:end], mode="eval")
-        except _UNREADABLE:
-            continue
-        return text[:end], text[end:].strip().removeprefix("->").strip()
-    return text, ""
-
-
-def _parsed(source: str, text: str) -> ast.expr:
-    try:
-        compile(source, "a call", "eval")  # it finds more errors, and runs nothing
-        return ast.parse(source, mode="eval").body
-    except _UNREADABLE as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise InputError(f"{text!r} cannot be read: {why}; expected TOOL(NAME=VALUE, …) -> OUTPUT") from None
-
-
-class _Constants(ast.NodeTransformer):
-    """Reads the constants of JSON."""
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(_NAMES[node.id]) if node.id in _NAMES else node
-
-
-def _value(node: ast.expr, text: str) -> Any:
-    try:
-        return ast.literal_eval(_Constants().visit(node))
-    except (*_UNREADABLE, TypeError):
-        raise InputError(f"{text!r} has a value that is not a literal; expected one such as 90, 'W1' or [1]") from None

@@ -45,8 +45,8 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify workflow graphs against the structural checks and the rules of a policy before they run."""
+    from guardagent._support.execution import without_garbage_collection
     from guardagent.policy.load import read_policies
-    from guardagent.workflow.analysis.paths import without_garbage_collection
     from guardagent.workflow.verify import verify_all
 
     form = _format(output, "text", reports.FORMATS, as_json=as_json)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from guardagent.errors import InputError
-from guardagent.generation.tool_set import ToolSet, canonical_json
+from guardagent.generation.tool_set import ToolSet, canonical_json, without_surrogates
 from guardagent.models import load_model, model_name
 from guardagent.models.chat import ChatAnswer, ChatCandidate, ChatModel, WrittenCall
-from guardagent.policy.language.answer_step import ANSWER, answer_arguments
+from guardagent.policy.language import ANSWER, answer_arguments
 from guardagent.session.replan import AllowedCall, ProposedCall, judge_jointly, withdraw
 from guardagent.session.session import Session
 from guardagent.session.verdicts import without_answer_text
@@ -286,18 +286,13 @@ def _result_text(call: CallCheck, *, several: bool) -> str:
     if not call.verdict.label:
         return f"{head}No rule forbids this call."
     if call.repeated:
-        return f"{head}{_EXCLUDED}\n{_clean(denial_message(call.verdict, call=False))}"
-    return f"{head}{_clean(denial_message(call.verdict, call=False))}"
+        return f"{head}{_EXCLUDED}\n{without_surrogates(denial_message(call.verdict, call=False))}"
+    return f"{head}{without_surrogates(denial_message(call.verdict, call=False))}"
 
 
 def _name(name: str) -> str:
     """Replaces characters that endpoints reject in a tool name: a model may invent any name."""
     return _NAME.sub("_", name)[:64] or "unnamed"
-
-
-def _clean(text: str) -> str:
-    """Replaces lone surrogates, which cannot be sent."""
-    return text.encode("utf-8", "replace").decode()
 
 
 ATTEMPTS = 3

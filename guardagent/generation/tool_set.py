@@ -70,7 +70,7 @@ class ToolSet:
 
     def _require_known(self, name: str) -> None:
         if name not in self._tools:
-            raise UnknownNameError("tool", _clean(name), self._tools)
+            raise UnknownNameError("tool", without_surrogates(name), self._tools)
 
 
 def canonical_json(args: Mapping[str, Any]) -> str:
@@ -109,7 +109,9 @@ class _ToolValidator:
             return complete
         place = error.json_path.removeprefix("$").removeprefix(".")
         message = f"{place}: {error.message}" if place else error.message
-        raise InputError(f"the arguments of {self._name!r} do not fit the schema: {_shortened(_clean(message))}")
+        raise InputError(
+            f"the arguments of {self._name!r} do not fit the schema: {_shortened(without_surrogates(message))}"
+        )
 
 
 def _has_default(schema: Any) -> bool:
@@ -186,5 +188,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
-def _clean(text: str) -> str:
+def without_surrogates(text: str) -> str:
+    """Replaces lone surrogates, which cannot be sent."""
     return text.encode("utf-8", "replace").decode()

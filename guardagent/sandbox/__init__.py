@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from guardagent._support.plugins import Plugins
 from guardagent.errors import SandboxError
+from guardagent.types import Functions
 
 __all__ = ["Engines", "Limits", "Sandbox", "engine_names", "load_sandbox"]
 
@@ -36,13 +37,7 @@ class Limits:
 class Sandbox(Protocol):
     """Runs guard programs. Safe to use from several threads."""
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
         """Runs `check(**inputs)` of a program that can call `functions`, and nothing else.
 
         The clock stands still at `now` (with a zone; default: the time of the call). Random numbers never vary.
@@ -132,13 +127,7 @@ class _HardenedSandbox:
     def __init__(self, engine: Sandbox) -> None:
         self._engine = engine
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
         from guardagent.sandbox.hardening import problems
 
         unconfined = getattr(self._engine, "unconfined", lambda: "this engine does not report whether it is confined")

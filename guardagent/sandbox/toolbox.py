@@ -20,7 +20,7 @@ import importlib.util
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.abc import MetaPathFinder
@@ -33,6 +33,7 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent._support.files import read_text, shipped_folder
 from guardagent.errors import ContentError, InputError, UnknownNameError
+from guardagent.types import Functions
 
 _PACKAGE_PREFIX = "_guardagent_toolbox_"
 # Two toolboxes of one folder share its package name, so files run in one thread at a time.
@@ -118,7 +119,7 @@ class Toolbox(Mapping[str, Tool]):
         return self.functions[tool.name](*args, **kwargs)
 
     @property
-    def functions(self) -> Mapping[str, Callable[..., Any]]:
+    def functions(self) -> Functions:
         """The functions by name. The files run on the first use.
 
         Raises:
@@ -130,7 +131,7 @@ class Toolbox(Mapping[str, Tool]):
             return self._functions
 
     @cached_property
-    def _functions(self) -> Mapping[str, Callable[..., Any]]:
+    def _functions(self) -> Functions:
         paths = {tool.path for tool in self._tools.values()}
         packages = {folder: package_name(folder, paths) for folder in {path.parent for path in paths}}
         modules = {path: _run_file(path, packages[path.parent]) for path in sorted(paths)}

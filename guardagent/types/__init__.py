@@ -17,7 +17,7 @@ from fractions import Fraction
 from json.encoder import encode_basestring
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from guardagent._terminal import strip_control_characters
 
@@ -26,6 +26,10 @@ _Number = TypeVar("_Number", int, float)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 new: Callable[..., Any] = object.__new__
 """Makes an object without `__init__`, whose call takes several times as long; the fields are set afterwards."""
+new_tuple: Callable[..., Any] = tuple.__new__
+"""Makes a named tuple of its values."""
+Functions = Mapping[str, Callable[..., Any]]
+"""Functions by name, such as those of a toolbox."""
 
 
 class Decision(StrEnum):
@@ -231,11 +235,16 @@ class Denial(NamedTuple):
     Attributes:
         tool, args: the call; empty if the verdict is about no call.
         withheld: values that the rules looked at and that no model may see.
+        rules: the violated rules, while nobody has read the violations.
+        text: makes the reasons, the violations and the denial with the withheld values when somebody reads them; always
+            the same. None once the verdict has them.
     """
 
     tool: str = ""
     args: Mapping[str, Any] = EMPTY
     withheld: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    text: Callable[[], tuple[tuple[str, ...], tuple[Violation, ...], Denial]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +255,10 @@ class Verdict:
     `answer` the agent's answer if it may pass, `risk` a risk level if the rule has one. `calls` are the toolbox calls,
     and `story` the steps in which a model wrote the code: both explain the verdict, and its JSON has them only on
     request. `usage` is the model usage.
+
+    A session makes the reasons and violations of a denial when somebody reads, copies or compares them, from values
+    that were fixed at the verdict. Until then the verdict holds the arguments of the call, and the values and earlier
+    calls that the violated rules looked at.
     """
 
     decision: Decision
@@ -263,10 +276,28 @@ class Verdict:
     grant: Grant | None = field(default=None, repr=False, compare=False)
     denial: Denial | None = field(default=None, repr=False, compare=False)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Makes the reasons and violations that are not made yet. Threads that do so at once make equal ones."""
+            if name not in ("reasons", "violations"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            text = self.denial.text
+            if text is None:  # another thread was faster
+                return object.__getattribute__(self, name)
+            reasons, violations, denial = text()
+            _SET_REASONS(self, reasons)
+            _SET_VIOLATIONS(self, violations)
+            _SET_DENIAL(self, denial)
+            return reasons if name == "reasons" else violations
+
+    def __getstate__(self) -> list[Any]:
+        return [dict(value) if type(value) is MappingProxyType else value for value in _values_of(self)]
+
     @property
     def withheld(self) -> tuple[str, ...]:
         """Values left out of the rest of the verdict, which goes to a model: for the operator alone."""
-        return self.denial.withheld if self.denial is not None else ()
+        return self.denial.withheld if self.violations is not None and self.denial is not None else ()
 
     @property
     def permit(self) -> Any:
@@ -276,6 +307,9 @@ class Verdict:
     @property
     def rules(self) -> tuple[str, ...]:
         """The sorted ids of the violated policies."""
+        denial = self.denial
+        if denial is not None and denial.text is not None:
+            return denial.rules
         return tuple(sorted({violation.policy for violation in self.violations}))
 
     def feedback(self) -> str:
@@ -352,6 +386,9 @@ def _mutable_twin(kind: type) -> Any:
 _NAMES = [field.name for field in fields(Verdict)]
 _NAME_SET = frozenset(_NAMES)
 _values_of = attrgetter(*_NAMES)
+_SET_REASONS, _SET_VIOLATIONS, _SET_DENIAL = (
+    vars(Verdict)[name].__set__ for name in ("reasons", "violations", "denial")
+)
 _VerdictTwin, _ViolationTwin, _EventTwin = _mutable_twin(Verdict), _mutable_twin(Violation), _mutable_twin(Event)
 
 
@@ -377,7 +414,9 @@ def quick_verdict(
     because both have the same slots. A call of the twin's own class would take longer than all of this.
     """
     twin: Any = new(_VerdictTwin)
-    twin.decision, twin.reasons, twin.violations, twin.errors = decision, reasons, violations, errors
+    if denial is None or denial.text is None:  # otherwise it makes them when somebody reads them
+        twin.reasons, twin.violations = reasons, violations
+    twin.decision, twin.errors = decision, errors
     twin.details, twin.answer, twin.risk, twin.checked_by = details, answer, risk, checked_by
     twin.usage, twin.elapsed_ms, twin.calls, twin.story = usage, elapsed_ms, calls, story
     twin.grant, twin.denial = grant, denial
@@ -466,15 +505,27 @@ def unchecked_verdict(error: str, **values: Any) -> Verdict:
 
 ATOMS = frozenset({str, int, float, bool, type(None)})
 """The types of immutable JSON values."""
-_MAPPINGS = frozenset({dict, MappingProxyType})
+MAPPINGS = frozenset({dict, MappingProxyType})
+
+
+def dict_of(value: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns a mapping as a new dictionary; one behind a proxy in half the time of `dict(value)`."""
+    if type(value) is MappingProxyType:
+        try:
+            copy = value.copy()
+        except AttributeError:  # the mapping behind it is no dictionary
+            return dict(value)
+        if type(copy) is dict:
+            return copy
+    return dict(value)
 
 
 def freeze(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
     """Returns a read-only deep copy of a JSON-like value; `other` copies values of other types."""
     if type(value) in ATOMS:  # most values; a check for Mapping is slow
         return value
-    if type(value) in _MAPPINGS or isinstance(value, Mapping):
-        copy = dict(value)
+    if type(value) in MAPPINGS or isinstance(value, Mapping):
+        copy = dict_of(value)
         for key, item in copy.items():
             if type(item) not in ATOMS:
                 copy[key] = freeze(item, other)
@@ -504,8 +555,8 @@ def thaw(value: Any) -> Any:
     """Returns the plain JSON value of a frozen one, always as a copy."""
     if type(value) in ATOMS:
         return value
-    if type(value) in _MAPPINGS or isinstance(value, Mapping):
-        copy = dict(value)
+    if type(value) in MAPPINGS or isinstance(value, Mapping):
+        copy = dict_of(value)
         for key, item in copy.items():
             if type(item) not in ATOMS:
                 copy[key] = thaw(item)
@@ -627,9 +678,7 @@ def _evidence_lines(violation: Violation) -> Iterator[str]:
             yield f"seen: {json_text(thaw(evidence))}"
         return
     needed = [evidence.get("needed"), *evidence.get("rules", ())]
-    yield from (
-        f"needed: {requirement}" for requirement in needed if requirement and requirement not in violation.message
-    )
+    yield from (f"needed: {rule}" for rule in needed if rule and rule not in violation.message)
     yield from evidence.get("reasons", ())
     if open_calls := evidence.get("in flight"):
         yield f"outcome still unknown: {', '.join(dict.fromkeys(open_call['tool'] for open_call in open_calls))}"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from guardagent import load_policies
-from guardagent.cli.trial import PolicyTrial, read_call
+from guardagent.batch.records import read_call
+from guardagent.cli.trial import PolicyTrial
 from guardagent.errors import InputError
 
 POLICY = """\

@@ -83,7 +83,7 @@ def test_secrets_are_created_once_and_for_their_owner_alone(tmp_path: Path) -> N
 
 def test_the_metrics_of_the_page_exist(tmp_path: Path) -> None:
     with local_server(tmp_path) as server:
-        server.service.webhooks.counts["hooks.example", "abandoned"] += 1
+        server.service.channels.counts["hooks.example", "abandoned"] += 1
         agent = server.client()
         agent.check(agent.session(), "c1", "refund", order="a", amount=1)
         shown = server.client("shop.admin").request("GET", "/metrics").text

@@ -85,7 +85,7 @@ from guardagent.testing import ChatAnswer, ChatCandidate, ScriptedChat, Scripted
 from guardagent.testing.conformance import SCENARIOS, Desk, HandOff, Process, Reply, SubAgent, check
 from guardagent.translation.pipeline import translate
 from guardagent.workflow import graphs_of, verify_all
-from guardagent.workflow.analysis.check_context import CheckDescription
+from guardagent.workflow.analysis.checks import CheckDescription
 from guardagent.workflow.analysis.proofs import prove
 from guardagent.workflow.analysis.report import GraphFinding
 from guardagent.workflow.model.graph_json import read_graph

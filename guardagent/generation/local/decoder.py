@@ -352,9 +352,7 @@ class Decoder:
     def _complies(self, written: PartialCall, later: Sequence[PartialCall]) -> bool:
         """Judges a complete call; queries whether a partial one can comply, unless the same token completes it."""
         if not written.is_complete:
-            return any(partial_call.is_complete for partial_call in later) or self._checker.can_comply(
-                written.tool, written.args
-            )
+            return any(call.is_complete for call in later) or self._checker.can_comply(written.tool, written.args)
         verdict = self._checker.check(written.tool, written.args)
         if verdict is not None and verdict.label:
             self._checker.deny(verdict)

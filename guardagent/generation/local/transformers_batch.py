@@ -69,17 +69,15 @@ class TransformersBatch:
 
     # --- computing
 
-    def _compute_row(self, transformers_sequence: TransformersSequence) -> None:
-        tokens = transformers_sequence.tokens[transformers_sequence.cached :]
-        positions = torch.arange(
-            transformers_sequence.cached, len(transformers_sequence.tokens), device=self._model.device
-        )[None]
-        transformers_sequence.take(
+    def _compute_row(self, sequence: TransformersSequence) -> None:
+        tokens = sequence.tokens[sequence.cached :]
+        positions = torch.arange(sequence.cached, len(sequence.tokens), device=self._model.device)[None]
+        sequence.take(
             self._forward(
-                slice(transformers_sequence.row, transformers_sequence.row + 1),
+                slice(sequence.row, sequence.row + 1),
                 [tokens],
                 positions,
-                len(transformers_sequence.tokens),
+                len(sequence.tokens),
             )[0]
         )
 

@@ -5,10 +5,11 @@ The engine is chosen before any of the program runs; an error of a run never cau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from guardagent.sandbox.engines import monty, restricted
+from guardagent.types import Functions
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -26,13 +27,7 @@ class Engine:
         self._monty = monty.Engine(limits)
         self._restricted = restricted.Engine(limits)
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
         try:
             return self._monty.run(program, inputs, functions, now)
         except monty.UnsupportedSyntaxError:

@@ -13,10 +13,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import datetime as dt
+import json
 import os
+import re
 import secrets
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +28,7 @@ from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
 from guardagent.sandbox.engines import Budget, WarmResource
 from guardagent.sandbox.gate import admit
+from guardagent.types import Functions
 
 if TYPE_CHECKING:
     from pydantic_monty import FunctionSnapshot, Monty, MontySession, SyncSnapshot
@@ -69,7 +73,11 @@ MISSING_BUILTINS = frozenset(
 CALLED_METHODS = frozenset("__init__ __post_init__ __repr__ __str__ __eq__ __hash__ __enter__ __exit__".split())
 """Special methods that are called; any other is silently ignored."""
 
-MISSING_ATTRIBUTES = frozenset({"translate", "maketrans", "raw_decode", "subn", "colno", "msg"})
+MISSING_ATTRIBUTES = frozenset(
+    "translate maketrans raw_decode subn colno msg is_integer as_integer_ratio fromisoformat".split()
+)
+"""`fromisoformat` exists, but refuses `20240229` and weeks."""
+_REPEATED = ("compile", "sub", "split", "findall", "finditer")
 _DATACLASS_OPTIONS = frozenset({"frozen", "eq", "repr", "init"})
 
 
@@ -83,18 +91,29 @@ def unsupported(program: str, functions: frozenset[str]) -> str:
     return first_gap(admit(program, functions))
 
 
+def _word_gap(program: str, inputs: Mapping[str, Any]) -> str:
+    """Returns the gap of a program that looks for words, in a text with a character that Python counts otherwise."""
+    if re.search(r"\\[wWbB]", program) is None:
+        return ""
+    characters = {*program, *json.dumps(inputs, ensure_ascii=False, default=str)}
+    other = next((sign for sign in sorted(characters) if sign > "~" and _is_other_word(sign)), "")
+    return (
+        other
+        and rf"'\w' and '\b' in a text with {other!r} (U+{ord(other):04X}) are not supported by the engine 'monty'"
+    )
+
+
+def _is_other_word(sign: str) -> bool:
+    circled = "\u24b6" <= sign <= "\u24e9" or "\U0001f130" <= sign <= "\U0001f189"
+    return circled or sign in "\u200c\u200d" or unicodedata.category(sign) in ("No", "Mn", "Mc", "Me", "Pc")
+
+
 class Engine:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
-        if gap := unsupported(program, frozenset(functions)):
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
+        if gap := unsupported(program, frozenset(functions)) or _word_gap(program, inputs):
             raise UnsupportedSyntaxError(gap)
         run = _MontyRun(program, inputs, functions)
         with _POOL.use() as pool:
@@ -119,7 +138,7 @@ class _WorkerDiedError(LimitError):
 class _MontyRun:
     """One run: the program, its inputs, and its calls."""
 
-    def __init__(self, program: str, inputs: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, program: str, inputs: Mapping[str, Any], functions: Functions) -> None:
         # The program cannot guess these names, and so cannot rebind them before the call of `check`.
         mark = f"v{secrets.token_hex(8)}"
         arguments = {f"{mark}_{name}": value for name, value in inputs.items()}
@@ -397,12 +416,31 @@ def _name_gap(node: ast.Name, names: _ProgramNames) -> str:
 
 def _call_gap(node: ast.Call, names: _ProgramNames) -> str:
     match node.func:
+        case ast.Name(id="round") if len(node.args) + len(node.keywords) > 1:
+            return "'round' to some digits, which rounds 2.675 otherwise, is"
+        case ast.Attribute(value=ast.Name(id=name), attr=function) if names.modules.get(name) == "re":
+            if function in _REPEATED and _matches_nothing(node.args):
+                return f"a pattern that matches an empty text in 're.{function}' is"
         case ast.Attribute(attr="sub") if any(_is_function(item, names.functions) for item in node.args):
             return "a function as replacement is"
         case ast.Name(id="dataclass") | ast.Attribute(attr="dataclass"):
             missing = [str(keyword.arg) for keyword in node.keywords if keyword.arg not in _DATACLASS_OPTIONS]
             return f"the dataclass option {missing[0]!r} is" if missing else ""
     return ""
+
+
+def _matches_nothing(arguments: list[ast.expr]) -> bool:
+    """Whether a pattern matches the empty text: beside another match it does so in CPython only."""
+    match arguments:
+        case [ast.Constant(value=str(pattern)), *_]:
+            with contextlib.suppress(re.error):
+                return re.match(pattern, "") is not None
+    return False
+
+
+def _dict_gap(node: ast.Dict, _names: _ProgramNames) -> str:
+    keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+    return "a key that equals another one, such as 1 and True, is" if len({*keys}) < len(keys) else ""
 
 
 def _assign_gap(node: ast.Assign, names: _ProgramNames) -> str:
@@ -423,6 +461,7 @@ _CHECKS: dict[type[ast.AST], Callable[[Any, _ProgramNames], str]] = {
     ast.Yield: _generator_gap,
     ast.YieldFrom: _generator_gap,
     ast.Delete: _delete_gap,
+    ast.Dict: _dict_gap,
     ast.Import: _import_gap,
     ast.ImportFrom: _import_from_gap,
     ast.Attribute: _attribute_gap,

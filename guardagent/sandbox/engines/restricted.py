@@ -34,6 +34,7 @@ from guardagent.sandbox import hardening, worker
 from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource
 from guardagent.sandbox.gate import METHODS, admit, parse
 from guardagent.sandbox.worker import PROGRAM, codec
+from guardagent.types import Functions
 
 if TYPE_CHECKING:
     from guardagent.sandbox import Limits
@@ -58,13 +59,7 @@ class Engine:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
 
-    def run(
-        self,
-        program: str,
-        inputs: Mapping[str, Any],
-        functions: Mapping[str, Callable[..., Any]],
-        now: dt.datetime | None = None,
-    ) -> Any:
+    def run(self, program: str, inputs: Mapping[str, Any], functions: Functions, now: dt.datetime | None = None) -> Any:
         if problem():
             raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
         guest_program = _GuestProgram(program_code(program, frozenset(functions)), tuple(functions), self._limits)
@@ -101,7 +96,7 @@ class _GuestDiedError(LimitError):
 class _RestrictedRun:
     """The host's side of one run."""
 
-    def __init__(self, guest: _Guest, limits: Limits, functions: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, guest: _Guest, limits: Limits, functions: Functions) -> None:
         self._guest = guest
         self._limits = limits
         self._functions = functions
@@ -254,14 +249,7 @@ class _Zygote:
         finally:
             self._slots.release()
 
-    def run(
-        self,
-        guest_program: _GuestProgram,
-        request: bytes,
-        functions: Mapping[str, Callable[..., Any]],
-        *,
-        retry: bool = False,
-    ) -> Any:
+    def run(self, guest_program: _GuestProgram, request: bytes, functions: Functions, *, retry: bool = False) -> Any:
         """Performs one run in an idle guest that has the program; with `retry`, or if none is idle, in a new guest."""
         guest = None if retry else self._idle_guest(guest_program)
         if guest is None:

@@ -15,11 +15,7 @@ from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from RestrictedPython.Guards import (
-    guarded_iter_unpack_sequence,
-    guarded_unpack_sequence,
-    safe_builtins,
-)
+from RestrictedPython.Guards import guarded_iter_unpack_sequence, guarded_unpack_sequence, safe_builtins
 from RestrictedPython.Guards import (
     safer_getattr_raise as _safer_getattr_raise,  # with no default: a missing attribute is an error
 )

@@ -119,7 +119,15 @@ class Modules:
     def _datetime(self) -> dict[str, Any]:
         clock = self
 
-        class datetime(dt.datetime, metaclass=_ClockType):  # noqa: N801 - it replaces the class of this name
+        class date(dt.date, metaclass=_ClockType):  # noqa: N801 - it replaces the class of this name
+            @classmethod
+            def today(cls) -> Any:
+                return cls(clock._now.year, clock._now.month, clock._now.day)
+
+            def __repr__(self) -> str:
+                return f"datetime.{super().__repr__()}"
+
+        class datetime(dt.datetime, date, metaclass=_ClockType):  # noqa: N801 - a date, too, so that it compares as one
             @classmethod
             def now(cls, tz: dt.tzinfo | None = None) -> Any:
                 moment = clock._now.astimezone(tz) if tz else clock._now.replace(tzinfo=None)
@@ -133,10 +141,8 @@ class Modules:
             def today(cls) -> Any:
                 return cls.now()
 
-        class date(dt.date, metaclass=_ClockType):  # noqa: N801
-            @classmethod
-            def today(cls) -> Any:
-                return cls(clock._now.year, clock._now.month, clock._now.day)
+            def __repr__(self) -> str:
+                return f"datetime.{super().__repr__()}"
 
         return {"datetime": datetime, "date": date}
 

@@ -10,13 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from guardagent.generation.local.formats import Format, LiteralWriter
-from guardagent.generation.local.formats.literals import (
-    ArgumentReader,
-    BareSchema,
-    check_schema,
-    conforms,
-    value_rules,
-)
+from guardagent.generation.local.formats.literals import ArgumentReader, BareSchema, check_schema, conforms, value_rules
 from guardagent.generation.local.formats.objects import MalformedCall, call_rule, check_names, filled, quoted
 from guardagent.generation.local.tool_schemas import ClosedSchema
 

@@ -309,14 +309,12 @@ class ObjectReader:
         return copy
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        partial_calls: list[PartialCall] = []
+        calls: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
             start = (
-                self._find_call(text, start)
-                if self._call is None
-                else self._read_call(self._call, text, start, partial_calls)
+                self._find_call(text, start) if self._call is None else self._read_call(self._call, text, start, calls)
             )
-        return partial_calls
+        return calls
 
     def _find_call(self, text: bytearray, at: int) -> int:
         """Advances to the start of a call, or to the end of the block."""
@@ -376,14 +374,10 @@ class NamedReader:
         return copy
 
     def read(self, text: bytearray, start: int) -> list[PartialCall]:
-        partial_calls: list[PartialCall] = []
+        calls: list[PartialCall] = []
         while start < len(text) and not self.is_closed:
-            start = (
-                self._find_call(text, start, partial_calls)
-                if self._object is None
-                else self._read_call(text, start, partial_calls)
-            )
-        return partial_calls
+            start = self._find_call(text, start, calls) if self._object is None else self._read_call(text, start, calls)
+        return calls
 
     def _find_call(self, text: bytearray, start: int, partial_calls: list[PartialCall]) -> int:
         """Advances to the arguments of a call, or to the end of the block."""
