@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -215,6 +216,14 @@ def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -
         allowed.require(lock.prompts(*Prompts().effective_files))
 
 
+def _shared_contexts(file: PolicyFile) -> AbstractContextManager[None]:
+    if all(source.kind != "solver" for source in file.rules):
+        return nullcontext()
+    from guardagent.policy.solver.sources import shared_contexts
+
+    return shared_contexts()
+
+
 def compile_policies(
     file: PolicyFile,
     functions: Functions,
@@ -238,14 +247,15 @@ def compile_policies(
     library = _library(file, functions, base)
     rules: list[Rule] = [] if base is None else list(base.rules)
     requests: list[tuple[RuleMetadata, Check]] = [] if base is None else list(base.requests)
-    for source in file.rules[len(rules) + len(requests) :]:
-        scoped, first = library.scoped(source.scopes), _monitor_count(rules)
-        if source.kind == "temporal":
-            rules.append(_rule(source, scoped, first))
-        elif source.kind == "request":
-            requests.append((_metadata(source), request_check(source)))
-        else:
-            rules.append(_solver_rule(source, scoped, model, first))
+    with _shared_contexts(file):
+        for source in file.rules[len(rules) + len(requests) :]:
+            scoped, first = library.scoped(source.scopes), _monitor_count(rules)
+            if source.kind == "temporal":
+                rules.append(_rule(source, scoped, first))
+            elif source.kind == "request":
+                requests.append((_metadata(source), request_check(source)))
+            else:
+                rules.append(_solver_rule(source, scoped, model, first))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
     _refuse_unknown_scopes(file, rules)

@@ -44,11 +44,11 @@ class Encoding:
         comments: the comments of declarations, by name.
     """
 
-    def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str], declarations: Hashable) -> None:
+    def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str], sorts: Hashable) -> None:
         self._written, self._names = written, list(names)
         self._known = sorted({*script.symbols, *names})
         self._recursive = script.recursive  # Z3 cannot define a recursive function twice in one context
-        self._context = SolverContext() if script.recursive else context_of(declarations)
+        self._context = SolverContext() if script.recursive else context_of(sorts)
         self.assertions = tuple(script.assertions)
         self.comments: Mapping[str, str] = script.comments
         with self._context.lock:
@@ -77,7 +77,8 @@ class Encoding:
         names.update({name: _quote_symbol(name) for name in declared})
         equalities = Edit(len(text), len(text), "".join(f"\n(assert (= {name} {name}))" for name in names.values()))
         written = Z3Text(text, [*_declarations(script, declared), *silent, *inside, equalities])
-        encoding = cls(script, written, names, (script.declarations, repr(declared)))
+        new_sorts = {repr((constant.sort, constant.enum)) for constant in declared.values() if constant.enum}
+        encoding = cls(script, written, names, frozenset({*script.sort_declarations, *new_sorts}))
         for name, variable_declaration in declared.items():
             encoding._check_agreement(name, variable_declaration, script)
         return encoding

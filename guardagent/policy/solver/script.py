@@ -262,7 +262,7 @@ class Script:
         ignored: commands that are not passed to the solver.
         logic_end: the end offset of the last `set-logic`.
         recursive: whether it defines a recursive function.
-        declarations: the commands that are not assertions.
+        sort_declarations: the commands that define sorts.
     """
 
     def __init__(self, text: str) -> None:
@@ -272,6 +272,7 @@ class Script:
         self.constants: dict[str, ConstantDeclaration] = {}
         self.enumerations: dict[str, tuple[str, ...]] = {}
         self.sorts: dict[str, int] = {}
+        self.sort_declarations: list[str] = []
         self.symbols: set[str] = set()
         self.comments: dict[str, str] = {}
         self.ignored: list[TopLevelForm] = []
@@ -282,8 +283,6 @@ class Script:
             raise self.reader.error(f"{_short(self._text(part))!r} is outside a command; expected '('", part.start)
         for form in self.reader.forms:
             self._command(form)
-        others = [form for form in self.reader.forms if self._text(form.parts[0]) != "assert"]
-        self.declarations = tuple(map(self._text, others))
 
     def _text(self, part: SExpr | TopLevelForm) -> str:
         return self.text[part.start : part.end]
@@ -307,6 +306,9 @@ class Script:
             self._add_sort(self._symbol(parts[0]), form)
         elif head != "define-funs-rec":
             self._declare(form, head, parts)
+
+        if head.startswith("declare-datatype") or head.endswith("-sort"):
+            self.sort_declarations.append(self._text(form))
 
     def _check(self, form: TopLevelForm, head: str) -> None:
         if head in _REFUSED or head.startswith("get-"):

@@ -405,7 +405,8 @@ class SolverResult:
 UNKNOWN = SolverResult("unknown")
 
 WORK = 500_000  # Z3's resource units per second of the time limit
-MEMORY = 1_000  # megabytes
+MEMORY = 1_000  # megabytes for a check
+_STEP = 250  # megabytes by which the limit is raised
 
 
 class Deadline:
@@ -431,15 +432,17 @@ class Z3Solver:
         z3 = solver_module()
         self.context = context
         self._solver = z3.SimpleSolver(ctx=context)
-        self._solver.set(ctrl_c=False, max_memory=MEMORY)  # the host handles interrupts
-        self._seconds = 0.0
+        self._solver.set(ctrl_c=False)  # the host handles interrupts
+        self._limits = (0.0, 0)
         self._solver.add(*terms)
 
     def _limit(self, deadline: Deadline, share: float = 1.0) -> None:
         seconds = deadline.seconds * share
-        if seconds != self._seconds:
-            self._seconds = seconds
-            self._solver.set(timeout=max(int(seconds * 1000), 1), rlimit=max(int(seconds * WORK), 1))
+        # Z3 compares its limit with what all contexts of the process take, and ends a check that is above it at once.
+        memory = solver_module().Z3_get_estimated_alloc_size() // (_STEP * 1_000_000) * _STEP + _STEP + MEMORY
+        if (seconds, memory) != self._limits:
+            self._limits = (seconds, memory)
+            self._solver.set(timeout=max(int(seconds * 1000), 1), rlimit=max(int(seconds * WORK), 1), max_memory=memory)
 
     def model(
         self, facts: Sequence[Any], constants: Mapping[str, Any], deadline: Deadline, share: float = 1.0

@@ -14,7 +14,8 @@ import pytest
 
 from guardagent.errors import InputError
 from guardagent.policy.solver.encoding import Encoding, Question, SmtError
-from guardagent.policy.solver.z3_text import INT, REAL, STRING, Sort, VariableDeclaration
+from guardagent.policy.solver.sources import shared_contexts
+from guardagent.policy.solver.z3_text import INT, MEMORY, REAL, STRING, Sort, VariableDeclaration, new_context
 from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values
 
 pytest.importorskip("z3")
@@ -384,3 +385,22 @@ def test_threads(airline: Question) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(results, rows)) == [results(row) for row in rows]
+
+
+def test_the_memory_of_other_contexts_is_not_that_of_a_check() -> None:
+    """Z3 compares a solver's limit with what the whole process takes."""
+    others = [new_context() for _ in range(MEMORY // 14)]
+    free = Encoding.read("(declare-const n Int)(assert (> (* n n) 40))", {}).question("(< n 9)", ["n"])
+    assert free.solve({}).status == "sat"
+    assert others
+
+
+def test_encodings_share_a_context_where_their_sorts_agree() -> None:
+    """Z3 keeps one definition of each sort in a context."""
+    cabin, other = (f"(declare-datatypes ((Cabin 0)) (((a) ({name}))))" for name in "bc")
+    texts = ["(declare-const n Int)", "(declare-const m Real)", cabin, cabin + "(declare-const x Cabin)", other]
+    with shared_contexts():
+        contexts = [Encoding.read(text, {}).question("true", []).terms[-1].ctx for text in texts]
+        declared = {"x": VariableDeclaration("Kind", ["a", "b"])}
+        contexts.append(Encoding.read("", declared).question("true", ["x"]).terms[-1].ctx)
+    assert [contexts.index(context) for context in contexts] == [0, 0, 2, 2, 4, 5]
