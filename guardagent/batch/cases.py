@@ -442,7 +442,6 @@ def _paths(file: PolicyFile) -> Iterator[Path]:
     for path in (*file.files, *file.toolbox):
         yield path.resolve()
     for rule in file.rules:
-        solver = rule.solver.smt_file if rule.solver else None
-        yield from (path.resolve() for path in (rule.program, solver) if path is not None)
+        yield from (path.resolve() for path in rule.files)
     if file.shadow is not None:
         yield from _paths(file.shadow)

@@ -88,7 +88,9 @@ class _MutantTrial:
     def __init__(self, policies: Policies, source: RuleSource, cases: Iterable[Expectation]) -> None:
         self._rule = source.id
         assert policies.source is not None, "the rule was found in it"
-        others = tuple(rule for rule in policies.source.rules if rule.id != source.id and rule.kind != "request")
+        others = tuple(
+            rule for rule in policies.source.rules if rule.id != source.id and rule.kind in ("temporal", "solver")
+        )
         rest, alone = compiled(policies, others), single(policies, source)
         expecting = [case for case in cases if case.label is not None or case.rules is not None]
         self._cases = [(case, judge_expected(rest, case).label) for case in expecting]

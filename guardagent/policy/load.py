@@ -212,7 +212,7 @@ def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -
     allowed.require(reviews_of(file, review, pinned=allowed.files.get("review", ())))
     if any(rule.kind == "request" for rule in file.rules):
         allowed.require(lock.toolboxes(*(Toolbox.load(*paths) for paths in file.toolboxes.values()), Toolbox.load()))
-    if any(rule.program is None for rule in file.rules if rule.kind != "temporal"):
+    if any(rule.program is None for rule in file.rules if rule.kind in ("solver", "request")):
         allowed.require(lock.prompts(*Prompts().effective_files))
 
 
@@ -252,10 +252,10 @@ def compile_policies(
             scoped, first = library.scoped(source.scopes), _monitor_count(rules)
             if source.kind == "temporal":
                 rules.append(_rule(source, scoped, first))
-            elif source.kind == "request":
-                requests.append((_metadata(source), request_check(source)))
-            else:
+            elif source.kind == "solver":
                 rules.append(_solver_rule(source, scoped, model, first))
+            else:
+                requests.append((_metadata(source), request_check(source)))
     _refuse_bare_tools(file, rules)
     _refuse_unknown_arguments(file, rules)
     _refuse_unknown_scopes(file, rules)
@@ -401,6 +401,8 @@ def _metadata(source: RuleSource) -> RuleMetadata:
             f"{tool} is permitted if {solver_tool.permit.text}" for tool, solver_tool in source.solver.tools.items()
         )
         text = "; ".join(permits)
+    if source.cedar is not None:
+        text = f"permitted by {source.cedar.policies.name}"
     return RuleMetadata(
         source.id,
         text,
@@ -450,7 +452,7 @@ def _read_formula(text: SourceText, declarations: Declarations) -> ast.Rule:
 def request_checks(
     file: PolicyFile, loaded: Policies | None = None, model: Model | str | None = None
 ) -> Callable[[RuleSource], Check]:
-    """Returns the checks of the `request:` policies of a file; from policies that were loaded before, if any."""
+    """Returns the checks of `request:` and `cedar:` policies; from those that were loaded before, if any."""
     if loaded is None:
         return lambda source: _request_check(source, file, model)
     known = [check for _, check in loaded.requests]
@@ -458,8 +460,11 @@ def request_checks(
 
 
 def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
-
     try:
+        if source.cedar is not None:
+            from guardagent.policy.cedar import cedar_check
+
+            return cedar_check(source.cedar)
         return request_check(source.statements[0].text, source.program, file.toolboxes.get(source.scopes[0], ()), model)
     except ContentError:
         raise

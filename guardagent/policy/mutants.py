@@ -492,10 +492,9 @@ def mutants_of(policies: Policies, rule: str, *, limit: int = LIMIT) -> Mutants:
     """
     declared = declarations_of(policies)
     source = source_of(policies, rule)
-    if source.kind == "request":
-        return Mutants(
-            (), (f"policy {rule!r} is a request in natural language; only formulas and constraints have mutants",)
-        )
+    if source.kind in ("request", "cedar"):
+        kind = "a request in natural language" if source.kind == "request" else "in Cedar"
+        return Mutants((), (f"policy {rule!r} is {kind}; only formulas and constraints have mutants",))
     generator = _Generator(policies, source)
     with shared_contexts():
         return generator.mutants(source_in_words(source, declared).text, limit)

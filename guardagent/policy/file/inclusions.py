@@ -310,8 +310,7 @@ def contents_of(read: PolicyFile) -> Iterator[Content]:
         yield from toolboxes(Toolbox(list(paths)))
     for rule in read.rules:
         yield from programs(*filter(None, [rule.program]))
-        if rule.solver and rule.solver.smt_file:
-            yield Content("policy", rule.solver.smt_file.name, rule.solver.smt_file)
+        yield from (Content("policy", path.name, path) for path in rule.files if path != rule.program)
     if read.shadow is not None:
         yield from contents_of(read.shadow)
 

@@ -235,7 +235,7 @@ def _digest(data: bytes, values: Mapping[str, Any], shadow: bytes) -> str:
 def _referenced_files(values: Mapping[str, Any]) -> Iterator[Path]:
     yield from values.get("toolbox", ())
     for rule in values.get("policies", ()):
-        yield from filter(None, (rule.program, rule.solver and rule.solver.smt_file))
+        yield from rule.files
 
 
 def _check_tools(node: SourceNode, values: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from guardagent._support.files import is_in_pack
+from guardagent.policy.cedar import CedarSource
 from guardagent.policy.evaluation.counters import counted_number
 from guardagent.policy.file.inclusion_keys import DECISIONS
 from guardagent.policy.file.policy_keys import (
@@ -188,6 +189,30 @@ SOLVER = Key(
 )
 
 
+# --- policies in Cedar
+
+
+@reads(mapping.schema)
+def _cedar(node: SourceNode, key: Key) -> CedarSource:
+    return CedarSource(**mapping(node, key))
+
+
+_ON_ERROR = "Whether a policy that errs denies the call, or is skipped as Cedar does; the default is deny."
+CEDAR = Key(
+    "cedar",
+    _cedar,
+    "a mapping with 'policies'",
+    "Policies in Cedar, which its own engine judges.",
+    keys=keys(
+        Key("policies", file, "a Cedar file", "The file with the policies.", required=True, choices=(".cedar",)),
+        Key("schema", file, "a Cedar schema", "Their schema.", choices=(".cedarschema", ".json")),
+        Key("namespace", name, "a namespace", "The namespace of the actions."),
+        Key("target", name, "the target of a gateway", "The target before the tool in the id of an action."),
+        Key("on_error", choice, "deny or skip", _ON_ERROR, choices=("deny", "skip")),
+    ),
+)
+
+
 # --- approvals
 
 _MAX_SECONDS = 100 * 366 * 86400
@@ -246,9 +271,9 @@ def _approvals() -> Key:
 
 # --- rules
 
-RuleKind = Literal["temporal", "solver", "request"]
+RuleKind = Literal["temporal", "solver", "request", "cedar"]
 
-RULE_KINDS: tuple[RuleKind, ...] = ("temporal", "solver", "request")
+RULE_KINDS: tuple[RuleKind, ...] = ("temporal", "solver", "request", "cedar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +281,9 @@ class RuleSource:
     """One policy as written in its file.
 
     Attributes:
-        statements: the formulas, all of which must hold, or the request; empty for a solver rule.
+        statements: the formulas, all of which must hold, or the request; empty for the other kinds.
         solver: the value of `solver:`.
+        cedar: the value of `cedar:`.
         program: the guard program of a request.
         path, line: the file, and the first line of the policy.
         scopes: the prefixes of the names that the policy can use without a prefix.
@@ -286,6 +312,13 @@ class RuleSource:
     halts_tool: bool = False
     approval_scope: ApprovalScope | None = None
     escalate_to: tuple[EscalationStage, ...] = ()
+    cedar: CedarSource | None = None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it names, except its policy file."""
+        named = (self.program, self.solver.smt_file if self.solver else None)
+        return (*(path for path in named if path is not None), *(self.cedar.files if self.cedar else ()))
 
     @property
     def in_pack(self) -> bool:
@@ -316,8 +349,9 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
     return RuleSource(
         id=values["id"],
         kind=kind,
-        statements=() if kind == "solver" else texts if kind == "temporal" else (texts,),
+        statements=texts if kind == "temporal" else (texts,) if kind == "request" else (),
         solver=values.get("solver"),
+        cedar=values.get("cedar"),
         program=values.get("program"),
         message=values.get("message"),
         on_violation=DECISIONS.get(values.get("on_violation", "block"), Decision.DENY),
@@ -335,7 +369,7 @@ def _rule(node: SourceNode, key: Key) -> RuleSource:
 def _kind(node: SourceNode) -> RuleKind:
     kinds = [kind for kind in RULE_KINDS if kind in node.fields]
     if not kinds:
-        raise node.error("the policy has no rule; expected one of 'temporal', 'solver' and 'request'")
+        raise node.error("the policy has no rule; expected one of 'temporal', 'solver', 'request' and 'cedar'")
     kind, *others = sorted(kinds, key=lambda kind: node.fields[kind].key_line)
     if others:
         raise node.fields[others[0]].error(f"{others[0]!r} next to {kind!r}; expected one rule in each policy")
@@ -394,7 +428,7 @@ _STAGE = Key(
 _RULE = Key(
     "policy",
     _rule,
-    "a mapping with 'id' and one of 'temporal', 'solver' and 'request'",
+    "a mapping with 'id' and one of 'temporal', 'solver', 'request' and 'cedar'",
     keys=keys(
         Key("id", name, "a string", "The policy's name in verdicts.", required=True),
         Key(
@@ -406,6 +440,7 @@ _RULE = Key(
         ),
         SOLVER,
         Key("request", text, "a string that describes what is forbidden", "What is forbidden, in natural language."),
+        CEDAR,
         Key("program", file, "a Python file", "The guard program of a request.", choices=(".py",)),
         Key("message", plain_text, "a message for people", "The message that people read when the policy is violated."),
         Key(

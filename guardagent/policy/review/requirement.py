@@ -115,9 +115,8 @@ def quoted(text: str) -> str:
 # --- hashes of rules
 
 _PLACES = frozenset(["line", "location", "path", "place"])
-_LATER = frozenset(
-    ["approval_scope", "escalate_to", "halts_tool"]
-)  # keys that a rule may lack: without them, it keeps the hash of earlier releases
+# Keys that a rule may lack: without them, it keeps the hash of earlier releases.
+_LATER = frozenset(["approval_scope", "cedar", "escalate_to", "halts_tool"])
 
 Key = tuple[str, str]  # the field and the name of a declaration, or the prefix of a toolbox
 

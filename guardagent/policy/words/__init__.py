@@ -132,6 +132,8 @@ def _rule(source: RuleSource, declared: Declarations) -> tuple[str, int, int]:
     if source.kind == "request":
         judge = f"the program {code(source.program.name)}" if source.program else "a model"
         return f"In every call, {judge} looks for this violation: {quoted(source.statements[0].text.strip())}.", 1, 0
+    if source.cedar is not None:
+        return f"Every call is one that Cedar permits by {code(source.cedar.policies.name)}.", 1, 0
     words = RuleWords()
     sentences = [words.sentence(read_rule(statement.text, declared)) for statement in source.statements]
     return " ".join(sentences), words.terms.atoms, words.terms.coded

@@ -95,7 +95,7 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
             rule_result = RuleResult(rule.id, "undecidable", message=_GUARDED)
         yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
     for source, _ in policies.requests:
-        why = "a natural language rule is checked at run time"
+        why = "a rule in natural language or in Cedar is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))
 
 

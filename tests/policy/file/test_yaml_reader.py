@@ -120,7 +120,7 @@ STRUCTURE: list[Case] = [
     ("version: 1\npolicies: [G !tool:x]\n", 2, f"'policy' is the string 'G !tool:x'; {MAPPING} 'id' and one of"),
     ("version: 1\npolicies:\n  -\n", 3, "'policy' is empty"),
     ("version: 1\npolicies:\n  - temporal: x\n", 3, "key 'id' is missing in policy; expected a string"),
-    (policy("message: x"), 3, "the policy has no rule; expected one of 'temporal', 'solver' and 'request'"),
+    (policy("message: x"), 3, "the policy has no rule; expected one of 'temporal', 'solver', 'request' and 'cedar'"),
     (policy("temporal: x\n    request: y"), 5, "'request' next to 'temporal'; expected one rule in each"),
     (policy("request: y\n    solver: {smt: x, tools: {a: {permit: p}}}"), 5, "'solver' next to 'request'"),
     (policy("temporal: x\n    program: p.py"), 5, "'program' next to 'temporal'; expected it only next to 'request'"),

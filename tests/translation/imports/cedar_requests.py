@@ -132,7 +132,7 @@ def decide(policies: str, request: dict[str, Any]) -> tuple[bool, list[str]]:
     import cedarpy
 
     facts = request["facts"]
-    entities = [{**facts[name], "attrs": _with_references(facts[name]["attrs"])} for name in ("principal", "resource")]
+    entities = [{**facts[name], "attrs": with_references(facts[name]["attrs"])} for name in ("principal", "resource")]
     entities += [{"uid": {"type": "Group", "id": name}, "attrs": {}, "parents": []} for name in GROUPS]
     call = {
         "principal": facts["principal"]["uid"],
@@ -145,5 +145,5 @@ def decide(policies: str, request: dict[str, Any]) -> tuple[bool, list[str]]:
     return answer.allowed, answer.diagnostics.errors
 
 
-def _with_references(attributes: dict[str, Any]) -> dict[str, Any]:
+def with_references(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: {"__entity": value} if name == "owner" else value for name, value in attributes.items()}
