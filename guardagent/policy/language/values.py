@@ -364,8 +364,10 @@ def _in_list(item: Any, whole: Sequence[Any]) -> Truth:
         return item in whole
     if Unknown in types:  # its kind is unknown too
         return next(entry for entry in whole if type(entry) is Unknown)
-    if not is_searchable(whole) or ("list" in map(kind_of, whole) and kind_of(item) != "list"):
+    if not is_searchable(whole):
         return NOT_IN_MIXED
+    if "list" in map(kind_of, whole) and kind_of(item) != "list":
+        return item.unbounded if type(item) is Unknown else NOT_IN_MIXED
     return disjunction(equal(item, entry) for entry in whole)
 
 
