@@ -246,7 +246,7 @@ class _Run:
         before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
-        changes = self._changes(before) if previous.content else None
+        changes = self._changes(before, review) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 
     # --- files
@@ -284,8 +284,9 @@ class _Run:
         """The policy and its review as they are: people edit and review them during the translation."""
         return [path.read_bytes() if path.exists() else None for path in (self._path, review_path(self._path))]
 
-    def _changes(self, before: Path | None) -> DocumentChanges:
+    def _changes(self, before: Path | None, review: Review) -> DocumentChanges:
         state = self._state
+        earlier = {answer.question for answer in state.previous.answers if answer.applied}
         comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
         return DocumentChanges(
             comparison.changed,
@@ -295,6 +296,7 @@ class _Run:
             tuple(rule.id for draft in state.standing.drafts for rule in draft.rules),
             str(self._path),
             str(before) if before else "",
+            tuple(answer.question for answer in review.answers if answer.applied and answer.question not in earlier),
         )
 
 
