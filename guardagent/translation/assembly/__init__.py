@@ -64,9 +64,9 @@ def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> tuple[s
         assert policies is not None
         try:
             verdict = _verdict(policies, record)
-            if verdict.label and record.get("label") == 0 and "proposed" in record:
-                if more := completed(record, policies, rules, [rule.id]):  # so that its allowed side stays allowed
-                    record, verdict = more, _verdict(policies, more)  # noqa: PLW2901
+            is_denied = verdict.label and record.get("label") == 0 and "proposed" in record
+            if is_denied and (more := completed(record, policies, rules, [rule.id])):
+                record, verdict = more, _verdict(policies, more)  # noqa: PLW2901 - its allowed side stays allowed
             line = _line({**record, "label": verdict.label, "rules": list(verdict.rules)})
         except (InputError, TypeError, ValueError, RecursionError) as error:
             problems.append(_problem(rule, f"the case {record['id']!r} cannot be read: {error}"))

@@ -215,7 +215,9 @@ def test_an_allowed_case_has_what_other_rules_need() -> None:
     earlier = {"tool": "get_order", "args": {"id": "A"}, "output": "ok", "failed": False}
     allowed = {**proposed("known", "pay", {"id": "A"}), "history": [earlier]}
     (most,) = limit("pay", 5).rules
-    most = replace(most, cases=(proposed("at", "pay", {"amount": 5, "id": "B"}), proposed("no id", "pay", {"amount": 5})))
+    most = replace(
+        most, cases=(proposed("at", "pay", {"amount": 5, "id": "B"}), proposed("no id", "pay", {"amount": 5}))
+    )
     drafts = [Draft((1,), (most,)), replace(needs, rules=(replace(needs.rules[0], cases=(allowed,)),))]
     drafts.append(limit("pay", 4, "lower", 3, constants={"x": 4}))
     found = records(assemble(drafts[:2], context()).cases)
