@@ -251,12 +251,24 @@ def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = 
     Args:
         toolbox: all functions.
         topics: texts such as the request; they select the functions that they name or whose topic they touch.
+            Those that the description of a selected function refers to are selected as well.
         names: texts such as code; they select the functions that they name.
     """
     topics = list(topics)
     words = set(re.findall(r"\w+", "\n".join((*topics, *names))))
-    touched = _relevant(toolbox, [_stems(text) for text in topics])
-    return FunctionSelection(toolbox, tuple(name for name in toolbox if name in words or name in touched))
+    chosen = {name for name in toolbox if name in words} | _relevant(toolbox, [_stems(text) for text in topics])
+    waiting = [*chosen]
+    while waiting:  # with those that their descriptions refer to
+        waiting = [name for name in _mentioned(toolbox, waiting) if name not in chosen]
+        chosen.update(waiting)
+    return FunctionSelection(toolbox, tuple(name for name in toolbox if name in chosen))
+
+
+def _mentioned(toolbox: Toolbox, names: Iterable[str]) -> list[str]:
+    """Returns the functions that descriptions name, and not just as words of English."""
+    described = "\n".join(toolbox[name].describe() for name in names)
+    words = set(re.findall(r"\w+(?=\()|(?<=`)\w+(?=`)|\w*_\w*", described))
+    return [name for name in toolbox if name in words]
 
 
 def _relevant(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:

@@ -273,8 +273,8 @@ class Generation:
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
-    """Returns the prompt data of a demonstration, without code for planning (Section 4.2)."""
-    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
+    """Returns the prompt data of a demonstration in the form of an answer, without code for planning (Section 4.2)."""
+    plan = "\n".join([*(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1)), "Engine: auto"])
     texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
     return {**texts, "code": shown.code} if with_code else texts
 

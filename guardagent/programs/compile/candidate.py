@@ -25,7 +25,7 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import ProgramFinding
 from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
 from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite
-from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
+from guardagent.programs.compile.trial import FAILED, Properties, Trial, problems_of, read_properties, without_header
 from guardagent.programs.program_file import digest_of
 from guardagent.sandbox import Sandbox
 from guardagent.types import thaw
@@ -271,6 +271,8 @@ def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
     """Selects failures within the word limit, of as many kinds of test as possible."""
     rows = [examination_result.failures for examination_result in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
+    first = {turn.actual.partition(FAILED)[2] or at: at for at, turn in reversed(list(enumerate(turns)))}
+    turns = [turns[at] for at in sorted(first.values())]  # a crash of all properties is shown once
     words = accumulate(
         _FENCES + len(f"{turn.example.agent_input} {turn.example.agent_output}".split()) for turn in turns
     )
