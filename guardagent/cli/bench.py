@@ -85,7 +85,7 @@ def bench(
     """
     from guardagent import bench as evaluations
 
-    settings = {
+    settings: dict[str, Any] = {
         "mode": mode.value,
         "model": options.model_of(model, prices, timeout, max_tokens),
         "shots": k,

@@ -172,8 +172,8 @@ def answer(request: dict[str, Any]) -> Reply:
 @pytest.mark.parametrize("options", [[], ["--votes", "2"], ["--without-memory"]])
 def test_an_estimate_counts_what_a_run_asks(serve: Serve, cli: Cli, tmp_path: Path, options: list[str]) -> None:  # noqa: F811
     """Its calls but for repairs, and its words up to those of the plans; without a call."""
-    command = ("bench", "eicu-ac", "--data", data(tmp_path), "--out", tmp_path / "out", "--mode", "generate")
-    command += ("--model", "openai/test", "--prices", "1,2", "--debug-rounds", "0", "--json", *options)
+    files, rest = ("--data", data(tmp_path), "--out", tmp_path / "out"), ("--debug-rounds", "0", "--json", *options)
+    command = ("bench", "eicu-ac", *files, "--mode", "generate", "--model", "openai/test", "--prices", "1,2", *rest)
     server = serve(answer)
     counts = json.loads(cli(*command, "--estimate").out)
     assert (server.requests, (tmp_path / "out").exists()) == ([], False)

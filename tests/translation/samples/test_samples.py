@@ -222,7 +222,12 @@ def test_a_host_is_described_by_a_schema_or_samples(tmp_path: Path, state: objec
         json.dumps({"state": state, "facts": [{"age": 5, "user": {"id": "a"}}], "messages": [{"password": "x9"}]})
     )
     (tmp_path / "POLICY.md").write_text("Be kind.")
-    context = read_inputs(tmp_path / "POLICY.md", {"tools": [{"name": "pay", "description": "Pays."}]}, tmp_path, host=tmp_path / "host.json")
+    context = read_inputs(
+        tmp_path / "POLICY.md",
+        {"tools": [{"name": "pay", "description": "Pays."}]},
+        tmp_path,
+        host=tmp_path / "host.json",
+    )
     assert {(fact.name, fact.type) for fact in context.facts} == {("age", "integer"), ("user", "object")}
     text = shared_data(context)["samples"]
     state_lines = {"state open.*.paid: boolean", "state tags[]: string"}
