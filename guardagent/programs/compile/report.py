@@ -25,7 +25,7 @@ _FAR = 0.1  # below the share of the shown examples
 
 @dataclass(frozen=True, slots=True)
 class ExampleScore:
-    """How often a program gives the label of an example; an unknown run is denied.
+    """The number of examples that get their label from a program; an unknown run is denied.
 
     Attributes:
         n: the number of examples.

@@ -220,9 +220,9 @@ def test_an_allowed_case_has_what_other_rules_need() -> None:
     )
     drafts = [Draft((1,), (most,)), replace(needs, rules=(replace(needs.rules[0], cases=(allowed,)),))]
     drafts.append(limit("pay", 4, "lower", 3, constants={"x": 4}))
-    found = records(assemble(drafts[:2], context()).cases)
-    assert found["limit/at"]["history"] == [{**earlier, "args": {"id": "B"}}]
-    assert [case["label"] for case in found.values()] == [0, 0, 0]
+    cases = records(assemble(drafts[:2], context()).cases)
+    assert cases["limit/at"]["history"] == [{**earlier, "args": {"id": "B"}}]
+    assert [case["label"] for case in cases.values()] == [0, 0, 0]
     assert records(assemble(drafts, context()).cases)["limit/at"]["label"] == 1
 
 
