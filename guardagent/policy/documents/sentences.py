@@ -276,20 +276,24 @@ def find_quote(text: str, quote: str) -> list[tuple[int, int]]:
     """Finds the words of a quote in a text, without regard to case, layout and punctuation.
 
     Returns:
-        The places of the parts of the quote, which an ellipsis separates, as the text has them. Empty if it lacks a
-        part. Two quotes of one sentence may come in another order.
+        The places of the parts of the quote, which an ellipsis separates, in order. Empty if the text lacks a part.
+        Each line is a quote of its own.
     """
+    per_line = [_places(text, line) for line in quote.splitlines()]
+    return sorted(place for places in per_line for place in places) if all(per_line) else []
+
+
+def _places(text: str, quote: str) -> list[tuple[int, int]]:
     matches = list(_WORD.finditer(text))
     line, at, places = _line(text), 0, []
     for part in filter(None, (_line(part).strip() for part in _GAP.split(quote))):
-        after = line.find(f" {part} ", at)
-        at = after if after >= 0 else line.find(f" {part} ")
+        at = line.find(f" {part} ", at)
         if at < 0:
             return []
         first = line.count(" ", 0, at)
         places.append((matches[first].start(), matches[first + part.count(" ")].end()))
         at += len(part) + 1
-    return sorted(places)
+    return places
 
 
 def word_count(text: str) -> int:
