@@ -30,7 +30,8 @@ _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
 _BULLET = re.compile(r"^([ \t]*)[-*•][ \t]+", re.MULTILINE)
 _ENGINE = re.compile(r"^\W*(?:execution )?engine\W+(\w+)", re.IGNORECASE | re.MULTILINE)
 _BLOCK = re.compile(
-    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|(?=^[ \t]*\1[ \t]*\w)|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
 _PYTHON = ("", "python", "py", "python3")
 _LONGEST_BEGINNING = 200

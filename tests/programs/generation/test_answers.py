@@ -75,6 +75,7 @@ def test_an_engine_that_does_not_exist_is_no_plan() -> None:
         block("def check(agent_input, agent_output, facts):\n    return {}") + block(PROGRAM),
         block(PROGRAM) + block("def check(unfinished"),
         "```python\n" + PROGRAM,
+        "```python\ndef check(a):\n    half(\n\nAgain:\n" + block(PROGRAM),
     ],
 )
 def test_the_one_program_is_found(answer: str) -> None:
