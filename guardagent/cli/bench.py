@@ -127,11 +127,10 @@ def bench(
 
 
 def _estimate_text(counts: Mapping[str, Any]) -> str:
-    dollars = "an unknown price: expected '--prices'" if counts["dollars"] is None else f"${counts['dollars']:,.2f}"
+    price = "an unknown price (no '--prices')" if counts["dollars"] is None else f"about ${counts['dollars']:,.2f}"
     return (
-        f"{counts['model_calls']:,} model calls for {counts['examples'] or 0:,} examples: "
-        f"{counts['prompt_words']:,} words of prompts, {counts['answer_words']:,} of "
-        f"answers, about {dollars}. Repairs come on top."
+        f"{counts['examples'] or 0:,} examples take {counts['model_calls']:,} model calls with {counts['prompt_words']:,} "
+        f"words of prompts and {counts['answer_words']:,} of answers, for {price}. Repairs come on top."
     )
 
 
