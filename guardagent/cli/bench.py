@@ -128,10 +128,9 @@ def bench(
 
 def _estimate_text(counts: Mapping[str, Any]) -> str:
     price = "an unknown price (no '--prices')" if counts["dollars"] is None else f"about ${counts['dollars']:,.2f}"
-    return (
-        f"{counts['examples'] or 0:,} examples take {counts['model_calls']:,} model calls with {counts['prompt_words']:,} "
-        f"words of prompts and {counts['answer_words']:,} of answers, for {price}. Repairs come on top."
-    )
+    words = f"{counts['prompt_words']:,} words of prompts and {counts['answer_words']:,} of answers"
+    calls = f"{counts['examples'] or 0:,} examples take {counts['model_calls']:,} model calls"
+    return f"{calls} with {words}, for {price}. Repairs come on top."
 
 
 # --- bench-compare

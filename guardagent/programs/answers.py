@@ -224,6 +224,15 @@ class FunctionSelection:
             "other_tools": [tool for tool in rest if not tool.is_check],
         }
 
+    def with_plan(self, plan: str) -> FunctionSelection:
+        """Returns the selection with the functions that a plan names, and those that their descriptions refer to."""
+        waiting, chosen = select(self.toolbox, names=[plan]).names, set(self.names)
+        while waiting:
+            chosen.update(waiting)
+            waiting = tuple(name for name in _mentioned(self.toolbox, waiting) if name not in chosen)
+        chosen.difference_update(self.requested)
+        return replace(self, names=tuple(name for name in self.toolbox if name in chosen))
+
     def with_requested(self, answer: str) -> FunctionSelection | None:
         """Returns the selection extended by the functions that an answer requests; None without a request.
 
@@ -252,17 +261,12 @@ def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = 
     Args:
         toolbox: all functions.
         topics: texts such as the request; they select the functions that they name or whose topic they touch.
-            Those that the description of a selected function refers to are selected as well.
         names: texts such as code; they select the functions that they name.
     """
     topics = list(topics)
     words = set(re.findall(r"\w+", "\n".join((*topics, *names))))
-    chosen = {name for name in toolbox if name in words} | _relevant(toolbox, [_stems(text) for text in topics])
-    waiting = [*chosen]
-    while waiting:  # with those that their descriptions refer to
-        waiting = [name for name in _mentioned(toolbox, waiting) if name not in chosen]
-        chosen.update(waiting)
-    return FunctionSelection(toolbox, tuple(name for name in toolbox if name in chosen))
+    touched = _relevant(toolbox, [_stems(text) for text in topics])
+    return FunctionSelection(toolbox, tuple(name for name in toolbox if name in words or name in touched))
 
 
 def _mentioned(toolbox: Toolbox, names: Iterable[str]) -> list[str]:

@@ -166,7 +166,9 @@ class Generation:
     def _program(self, plan: Plan, code: str, error: str, problem: str) -> Generator[ModelCall, Completion, str]:
         """Has the model write the code, or repair it after a failure or an unusable answer."""
         data = {**self._run_data(), "plan": plan.text}
-        functions = select(self._setup.toolbox, names=[plan.text, code, *(shown.code for shown in self._shown)])
+        functions = select(self._setup.toolbox, names=[code, *(shown.code for shown in self._shown)]).with_plan(
+            plan.text
+        )
         if error or problem:
             data |= {"code": code, "error": error, "problem": problem}
         return read_code((yield from self._ask("debug" if error or problem else "code", data, functions)))

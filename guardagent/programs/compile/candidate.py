@@ -381,6 +381,7 @@ class Candidate:
             SandboxError: the sandbox itself does not work here.
         """
         plan, answer = self._plan()
+        self._functions = self._functions.with_plan(plan)
         for _ in range(1 + self._rounds):
             try:
                 self.attempts.append(self._attempt(plan, answer))

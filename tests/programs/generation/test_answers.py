@@ -194,19 +194,15 @@ def test_what_code_names_is_described(toolbox: Toolbox) -> None:
     assert select(toolbox, names=["postages()"]).names == ()
 
 
-def test_what_a_description_refers_to_is_described(tmp_path: Path) -> None:
+def test_a_plan_describes_its_functions_and_those_that_they_refer_to(tmp_path: Path) -> None:
     """A call or a marked name; a word of English is none."""
     (tmp_path / "t.py").write_text(
         'def depth(x: str) -> int:\n    """How deep, as measured(x) or `tide` says it; a shelf is none."""\n'
         'def tide(x: str) -> int:\n    """The tide."""\ndef measured(x: str) -> int:\n    """See moon_phase."""\n'
         'def moon_phase() -> int:\n    """The moon."""\ndef shelf() -> int:\n    """A shelf."""\n'
     )
-    assert set(select(Toolbox([tmp_path / "t.py"]), names=["depth('a')"]).names) == {
-        "depth",
-        "tide",
-        "measured",
-        "moon_phase",
-    }
+    functions = select(Toolbox([tmp_path / "t.py"])).with_plan("4. Through depth('a').")
+    assert set(functions.names) == {"depth", "tide", "measured", "moon_phase"}
 
 
 def test_a_check_is_never_hidden(toolbox: Toolbox) -> None:
