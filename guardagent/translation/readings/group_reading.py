@@ -182,7 +182,7 @@ class _Grouping:
             return SentenceGroup(sentences, None, (str(error),), is_enforceable)
 
     def _draft(self, component: frozenset[int], sentences: tuple[int, ...]) -> Draft | None:
-        """What all drafts say of the sentences; None unless they cover them."""
+        """All drafts as far as they are about the sentences; None unless they cover them."""
         if not self._drafts or not component & self._enforceable <= {
             at for each in self._drafts for at in each.sentences
         }:
