@@ -241,6 +241,7 @@ class GuardAgent:
         inputs: int = 2000,
         accept_disputes: Iterable[str] = (),
         properties: bool = True,
+        hold_out: float | None = None,
     ) -> CompiledProgram:
         """Compiles one program for all runs of the agent, written by the model and tested: it calls no model.
 
@@ -252,6 +253,7 @@ class GuardAgent:
             inputs: the number of random runs on which properties are tested.
             accept_disputes: the ids of disputes decided for the model: these examples and clauses are left out.
             properties: whether each clause must have a property, or a reason why it has none.
+            hold_out: the share of the examples that no model sees; None for a fifth of 20 or more.
 
         Raises:
             NotCompiledError: no program passed; its report has the failures.
@@ -267,7 +269,7 @@ class GuardAgent:
             self.meter(), self._engines.get("auto"), self.setup.prompts, self.setup.redactor.redaction()
         )
         options: dict[str, Any] = {"candidates": candidates, "rounds": rounds, "without": without, "inputs": inputs}
-        options |= {"accept_disputes": accept_disputes, "properties": properties}
+        options |= {"accept_disputes": accept_disputes, "properties": properties, "hold_out": hold_out}
         result = compile_program(subject, examples, means, **options)
         if result.program is None:
             raise NotCompiledError(result.report)

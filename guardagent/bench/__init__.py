@@ -19,7 +19,7 @@ from guardagent.bench.evaluation import (
     table_1,
     tables_6_and_7,
 )
-from guardagent.bench.experiment import Experiment, Judge, judge_all, run_evaluation
+from guardagent.bench.experiment import Experiment, Judge, estimate, judge_all, run_evaluation
 from guardagent.bench.metrics import METRICS, measure
 from guardagent.bench.trajectories import RecordedCall, State
 
@@ -36,6 +36,7 @@ __all__ = [
     "Replay",
     "State",
     "answer_is_right",
+    "estimate",
     "items_of",
     "judge_all",
     "load_evaluation",

@@ -39,9 +39,11 @@ from guardagent.bench.results import (
 )
 from guardagent.errors import InputError, ModelError
 from guardagent.guard import GuardAgent, Mode
-from guardagent.models import Model, model_name
+from guardagent.models import Completion, Message, Model, load_model, model_name
+from guardagent.models.backends import cost_of
 from guardagent.models.chat import Flow, adrive, drive
 from guardagent.programs.generation import ModelBaseline, vote_verdict
+from guardagent.programs.memory.agents import Demonstration
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 
@@ -186,6 +188,69 @@ class FlowJudge:
 
 def _option(name: str) -> str:
     return "--k" if name == "shots" else f"--{name.replace('_', '-')}"
+
+
+_CHARACTERS = 4  # of a token, about
+
+
+class EstimatingModel:
+    """A model that counts prompts, and answers each with a demonstration of the agent: its plan and its code.
+
+    Attributes:
+        calls, prompt_words, prompt_characters: the counts so far.
+    """
+
+    def __init__(self, shown: Demonstration) -> None:
+        self._plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
+        self._code = f"```python\n{shown.code}\n```"
+        self.calls = self.prompt_words = self.prompt_characters = 0
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
+        """Answers with the plan and the code, of which a guard reads what it asked for."""
+        self.calls += 1
+        self.prompt_words += sum(len(message.content.split()) for message in messages)
+        self.prompt_characters += sum(len(message.content) for message in messages)
+        return Completion(f"{self._plan}\n\n{self._code}")
+
+    def summary(self, prices: tuple[float, float] | None) -> dict[str, Any]:
+        """The counts, and US dollars; an answer is half a demonstration."""
+        answer = f"{self._plan}\n{self._code}"
+        tokens = (self.prompt_characters // _CHARACTERS, self.calls * len(answer) // 2 // _CHARACTERS)
+        return {
+            "model_calls": self.calls,
+            "prompt_words": self.prompt_words,
+            "answer_words": self.calls * len(answer.split()) // 2,
+            "dollars": cost_of(prices, *tokens) if self.calls else 0.0,
+        }
+
+
+def estimate(name: str, data: Path, *, benchmarks: Path | None = None, **settings: Any) -> dict[str, Any]:
+    """Counts the calls and words of an evaluation, without repairs, and calls no model.
+
+    Args:
+        name: the evaluation.
+        data: its data file.
+        benchmarks: a folder of evaluations instead of the shipped one.
+        settings: the settings of an `Experiment`; of the model, only its prices matter.
+
+    Raises:
+        InputError: a name, a file or a setting is invalid.
+    """
+    evaluation, _ = find_evaluation(name, benchmarks)
+    if isinstance(evaluation, Replay):
+        return {"examples": None, "model_calls": 0, "prompt_words": 0, "answer_words": 0, "dollars": 0.0}
+    experiment = Experiment(**settings)
+    model = load_model(experiment.model) if isinstance(experiment.model, str) else experiment.model
+    examples = evaluation.load(data)
+    with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
+        demonstrations = guard.setup.demonstrations
+    counting = EstimatingModel(next(iter(demonstrations), Demonstration("", "", ("",) * 4, "")))
+    experiment = replace(experiment, model=counting if model else None, debug_rounds=0, cache=None, max_cost=None)
+    with experiment.guard_agent(evaluation.agent, evaluation.shots) as guard:
+        judge = experiment.judge(guard)
+        for example in examples:
+            judge.guard(example.agent_input, example.agent_output)
+    return {"examples": len(examples), **counting.summary(getattr(model, "prices", None))}
 
 
 _MAX_SILENT_EXAMPLES = 3  # after this many examples without an answer, the run ends

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from guardagent._support.files import save_bytes, shipped_folder
 from guardagent.cli import options
-from guardagent.cli.options import interrupt_message, note, print_json, print_line
+from guardagent.cli.options import interrupt_message, note, print_json, print_line, print_result
 from guardagent.errors import InputError
 
 
@@ -73,45 +74,63 @@ def bench(
     policies: Annotated[Path | None, typer.Option("-p", "--policies", help="For tau: the guard's policy file.")] = None,
     state: Annotated[Path | None, typer.Option("--state", help="For tau: the guard's state (JSON).")] = None,
     facts: options.FactsText = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how many calls, words and dollars it takes; call no model.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Run one evaluation and report the paper's metrics.
 
     Needs a checkout of the project with its folder benchmarks/.
     """
-    from guardagent.bench import run_evaluation
+    from guardagent import bench as evaluations
 
+    settings: dict[str, Any] = {
+        "mode": mode.value,
+        "model": options.model_of(model, prices, timeout, max_tokens),
+        "shots": k,
+        "least_similar": least_similar,
+        "without_toolbox": without_toolbox,
+        "without_memory": without_memory,
+        "without_code_instructions": without_code_instructions,
+        "required_checks": required_checks,
+        "votes": votes,
+        "debug_rounds": debug_rounds,
+        "prompts": prompts,
+        "max_cost": max_cost,
+        "cache": cache,
+        "workers": workers,
+        "toolbox": toolbox,
+        "memory": memory,
+    }
+    if estimate:
+        counts = evaluations.estimate(name, data, **settings)
+        print_result(counts, _estimate_text(counts), as_json=as_json)
+        return
+    known = options.read_facts(facts) if facts is not None else None
     with interrupt_message(lambda: f"; run the same command again to resume ({out})"):
-        summary = run_evaluation(
+        summary = evaluations.run_evaluation(
             name,
             data,
             out,
             progress=sys.stderr.isatty(),
-            mode=mode.value,
-            model=options.model_of(model, prices, timeout, max_tokens),
-            shots=k,
-            least_similar=least_similar,
-            without_toolbox=without_toolbox,
-            without_memory=without_memory,
-            without_code_instructions=without_code_instructions,
-            required_checks=required_checks,
-            votes=votes,
-            debug_rounds=debug_rounds,
-            prompts=prompts,
-            max_cost=max_cost,
-            cache=cache,
-            workers=workers,
-            toolbox=toolbox,
-            memory=memory,
             policies=policies,
             state=state,
-            facts=options.read_facts(facts) if facts is not None else None,
+            facts=known,
+            **settings,
         )
     if as_json:
         print_json(summary)
     else:
         print_line((out / "table.md").read_text(encoding="utf-8"))
         note(f"Results written to {out}")
+
+
+def _estimate_text(counts: Mapping[str, Any]) -> str:
+    price = "an unknown price (no '--prices')" if counts["dollars"] is None else f"about ${counts['dollars']:,.2f}"
+    words = f"{counts['prompt_words']:,} words of prompts and {counts['answer_words']:,} of answers"
+    calls = f"{counts['examples'] or 0:,} examples take {counts['model_calls']:,} model calls"
+    return f"{calls} with {words}, for {price}. Repairs come on top."
 
 
 # --- bench-compare

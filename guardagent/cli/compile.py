@@ -46,6 +46,14 @@ AcceptDispute = Annotated[
 Shown = Annotated[
     int, typer.Option("--show", min=0, help="The number of examples shown to the model; at least one of each kind.")
 ]
+HoldOut = Annotated[
+    float | None,
+    typer.Option(
+        "--hold-out",
+        help="The share of the examples that the model never sees and that judge the program at the end. "
+        "[default: 0.2 of 20 examples or more]",
+    ),
+]
 MaxCost = Annotated[float | None, typer.Option("--max-cost", help="The most that compiling may cost, in US dollars.")]
 ReportJson = Annotated[bool, typer.Option("--json", help="Print the report as one JSON object and nothing else.")]
 
@@ -65,6 +73,7 @@ def compile_(
     no_properties: NoProperties = False,
     accept_dispute: AcceptDispute = None,
     shown: Shown = 6,
+    hold_out: HoldOut = None,
     toolbox: options.ToolboxFolder = None,
     memory: options.MemoryFolder = None,
     prompts: options.PromptsFolder = None,
@@ -103,6 +112,7 @@ def compile_(
         inputs=inputs,
         accept_disputes=accept_dispute or (),
         properties=not no_properties,
+        hold_out=hold_out,
     )
     if result.program is not None:
         result.program.save(out)

@@ -36,6 +36,10 @@ Traces = Annotated[
 Facts = Annotated[
     Path | None, typer.Option("--facts", help="The facts that the host gives, with descriptions (YAML or JSON).")
 ]
+Host = Annotated[
+    Path | None,
+    typer.Option("--host", help="The state, facts and messages of the host: a JSON schema or samples of each."),
+]
 Toolbox = Annotated[
     list[Path] | None, typer.Option("--toolbox", help="A Python file with functions that rules may call; repeatable.")
 ]
@@ -61,6 +65,7 @@ def translate(
     out: Out,
     traces: Traces = None,
     facts: Facts = None,
+    host: Host = None,
     toolbox: Toolbox = None,
     document_format: Format = None,
     model: ModelName = None,
@@ -95,6 +100,7 @@ def translate(
         out=out,
         traces=traces,
         facts=facts,
+        host=host,
         toolbox=toolbox or (),
         document_format=document_format,
         max_cost=max_cost,

@@ -30,7 +30,8 @@ _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
 _BULLET = re.compile(r"^([ \t]*)[-*•][ \t]+", re.MULTILINE)
 _ENGINE = re.compile(r"^\W*(?:execution )?engine\W+(\w+)", re.IGNORECASE | re.MULTILINE)
 _BLOCK = re.compile(
-    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+    r"^[ \t]*(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|(?=^[ \t]*\1[ \t]*\w)|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
 _PYTHON = ("", "python", "py", "python3")
 _LONGEST_BEGINNING = 200
@@ -223,6 +224,15 @@ class FunctionSelection:
             "other_tools": [tool for tool in rest if not tool.is_check],
         }
 
+    def with_plan(self, plan: str) -> FunctionSelection:
+        """Returns the selection with the functions that a plan names, and those that their descriptions refer to."""
+        waiting, chosen = select(self.toolbox, names=[plan]).names, set(self.names)
+        while waiting:
+            chosen.update(waiting)
+            waiting = tuple(name for name in _mentioned(self.toolbox, waiting) if name not in chosen)
+        chosen.difference_update(self.requested)
+        return replace(self, names=tuple(name for name in self.toolbox if name in chosen))
+
     def with_requested(self, answer: str) -> FunctionSelection | None:
         """Returns the selection extended by the functions that an answer requests; None without a request.
 
@@ -257,6 +267,13 @@ def select(toolbox: Toolbox, topics: Iterable[str] = (), names: Iterable[str] = 
     words = set(re.findall(r"\w+", "\n".join((*topics, *names))))
     touched = _relevant(toolbox, [_stems(text) for text in topics])
     return FunctionSelection(toolbox, tuple(name for name in toolbox if name in words or name in touched))
+
+
+def _mentioned(toolbox: Toolbox, names: Iterable[str]) -> list[str]:
+    """Returns the functions that descriptions name, and not just as words of English."""
+    described = "\n".join(toolbox[name].describe() for name in names)
+    words = set(re.findall(r"\w+(?=\()|(?<=`)\w+(?=`)|\w*_\w*", described))
+    return [name for name in toolbox if name in words]
 
 
 def _relevant(toolbox: Toolbox, texts: Sequence[Collection[str]]) -> set[str]:

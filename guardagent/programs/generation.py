@@ -166,7 +166,9 @@ class Generation:
     def _program(self, plan: Plan, code: str, error: str, problem: str) -> Generator[ModelCall, Completion, str]:
         """Has the model write the code, or repair it after a failure or an unusable answer."""
         data = {**self._run_data(), "plan": plan.text}
-        functions = select(self._setup.toolbox, names=[plan.text, code, *(shown.code for shown in self._shown)])
+        functions = select(self._setup.toolbox, names=[code, *(shown.code for shown in self._shown)]).with_plan(
+            plan.text
+        )
         if error or problem:
             data |= {"code": code, "error": error, "problem": problem}
         return read_code((yield from self._ask("debug" if error or problem else "code", data, functions)))
@@ -273,8 +275,8 @@ class Generation:
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
-    """Returns the prompt data of a demonstration, without code for planning (Section 4.2)."""
-    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1))
+    """Returns the prompt data of a demonstration in the form of an answer, without code for planning (Section 4.2)."""
+    plan = "\n".join([*(f"{number}. {step}" for number, step in enumerate(shown.plan, start=1)), "Engine: auto"])
     texts = {"agent_input": shown.agent_input, "agent_output": shown.agent_output, "plan": plan}
     return {**texts, "code": shown.code} if with_code else texts
 

@@ -18,7 +18,15 @@ from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.samples import FactDescription, TraceSamples, read_fact_descriptions, read_samples, render
+from guardagent.translation.samples import (
+    FactDescription,
+    TraceSamples,
+    facts_of_host,
+    read_fact_descriptions,
+    read_host,
+    read_samples,
+    render,
+)
 from guardagent.translation.tools import ToolSchema, read_tools
 
 T = TypeVar("T")
@@ -31,7 +39,8 @@ class TranslationContext:
     Attributes:
         document: the sentences.
         tools: the tools that the agent has.
-        samples: what recorded calls show of arguments, outputs, state and facts; None without `--traces`.
+        samples: what recorded calls show of arguments, outputs, state and facts, and what the host describes; None
+            without `--traces` and `--host`.
         facts: the facts that the host gives, from `--facts`.
         toolbox: Python files with functions that rules may call.
         failed_output: the RE2 pattern of outputs of failed calls; empty if it is unknown.
@@ -108,6 +117,7 @@ def read_inputs(
     *,
     traces: Path | str | None = None,
     facts: Path | str | None = None,
+    host: Path | str | None = None,
     toolbox: Sequence[Path | str] = (),
     document_format: str | None = None,
 ) -> TranslationContext:
@@ -119,6 +129,7 @@ def read_inputs(
         folder: the folder of the policy file.
         traces: a file of recorded calls.
         facts: a file with descriptions of facts.
+        host: a file with the state, the facts and the messages of the host.
         toolbox: Python files with functions for rules; inside the folder of the policy file.
         document_format: the format of the document.
 
@@ -129,11 +140,17 @@ def read_inputs(
     if str(document) == "-":
         raise InputError("the document is '-'; expected a file, since its hash is kept for the review")
     digest = _digest(path)
+    described = read_host(host) if host is not None else {}
+    samples = read_samples(traces) if traces is not None else TraceSamples(()) if described else None
+    if samples is not None:
+        samples.add_host(described)
+    stated = read_fact_descriptions(facts) if facts is not None else ()
+    names = {fact.name for fact in stated}
     context = TranslationContext(
         document=read_document(path, document_format),
         tools=_tools(tools),
-        samples=read_samples(traces) if traces is not None else None,
-        facts=read_fact_descriptions(facts) if facts is not None else (),
+        samples=samples,
+        facts=(*stated, *(fact for fact in facts_of_host(described) if fact.name not in names)),
         toolbox=tuple(_inside(Path(path), folder) for path in toolbox),
         folder=folder.absolute(),
         path=path,

@@ -256,7 +256,7 @@ def _follows(ambiguity: Ambiguity) -> dict[str, int]:
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
-    quotes = [_OneLine(sentence=number, words=words) for number, words in rule.quotes.items()]
+    quotes = [_OneLine(sentence=at, words=line) for at, words in rule.quotes.items() for line in words.splitlines()]
     cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
     return {"id": rule.id, "quotes": quotes, **rule.rule, **({"cases": cases} if cases else {})}
 
@@ -415,7 +415,7 @@ def _rule_draft(content: Mapping[str, Any]) -> RuleDraft:
     quotes: dict[int, str] = {}
     for quote in content["quotes"]:
         number, words = quote["sentence"], " ".join(quote["words"].split())
-        quotes[number] = f"{quotes[number]} … {words}" if number in quotes else words
+        quotes[number] = f"{quotes[number]}\n{words}" if number in quotes else words
     rule = {key: value for key, value in content.items() if key not in ("id", "quotes", "cases")}
     return RuleDraft(content["id"], rule, quotes, content.get("cases", ()))
 

@@ -154,6 +154,7 @@ def translate(
     out: Path | str,
     traces: Path | str | None = None,
     facts: Path | str | None = None,
+    host: Path | str | None = None,
     toolbox: Sequence[Path | str] = (),
     document_format: str | None = None,
     max_cost: float | None = None,
@@ -175,6 +176,7 @@ def translate(
         out: the policy file. An existing one is only replaced if it comes from a translation.
         traces: a JSON Lines file of recorded conversations or cases.
         facts: a YAML or JSON file: the facts that the host gives, with descriptions.
+        host: a YAML or JSON file: `state`, `facts` and `messages` of the host, each as a JSON schema or samples.
         toolbox: Python files with functions that rules may call, in the folder of the policy file.
         document_format: 'markdown', 'html', 'text' or 'pdf'; without it, content and suffix decide.
         max_cost: US dollars that the translation may cost, with its earlier runs.
@@ -196,7 +198,14 @@ def translate(
     require_translation(path)
     loaded = load_model(model) if isinstance(model, str) else model
     context = read_inputs(
-        document, tools, path.parent, traces=traces, facts=facts, toolbox=toolbox, document_format=document_format
+        document,
+        tools,
+        path.parent,
+        traces=traces,
+        facts=facts,
+        host=host,
+        toolbox=toolbox,
+        document_format=document_format,
     )
     answers = Path(cache) if cache is not None else path.with_suffix(".answers")
     meter = Meter(loaded, max_cost, ResponseCache(answers), counts_cached=True)
@@ -246,7 +255,7 @@ class _Run:
         before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
-        changes = self._changes(before) if previous.content else None
+        changes = self._changes(before, review) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 
     # --- files
@@ -284,8 +293,9 @@ class _Run:
         """The policy and its review as they are: people edit and review them during the translation."""
         return [path.read_bytes() if path.exists() else None for path in (self._path, review_path(self._path))]
 
-    def _changes(self, before: Path | None) -> DocumentChanges:
+    def _changes(self, before: Path | None, review: Review) -> DocumentChanges:
         state = self._state
+        earlier = {answer.question for answer in state.previous.answers if answer.applied}
         comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
         return DocumentChanges(
             comparison.changed,
@@ -295,6 +305,7 @@ class _Run:
             tuple(rule.id for draft in state.standing.drafts for rule in draft.rules),
             str(self._path),
             str(before) if before else "",
+            tuple(answer.question for answer in review.answers if answer.applied and answer.question not in earlier),
         )
 
 

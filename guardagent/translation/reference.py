@@ -8,27 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from guardagent.policy.file.file_keys import POLICY_FILE
 from guardagent.policy.file.policy_keys import Key
 from guardagent.policy.functions import RuleFunction, rule_functions
 
 # --- examples
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceExample:
-    """A rule and its meaning, which may be plain.
-
-    Attributes:
-        brief: whether the short page has it.
-    """
-
-    rule: str
-    meaning: str = ""
-    brief: bool = False
 
 
 FILE = """\
@@ -56,93 +42,69 @@ _OVER = (
 CASES = ('{"id": "at the limit", "proposed": {"tool": "refund", "args": {"amount": 500}}, "label": 0}', _OVER)
 """The sample cases of the page, for the sample policy file."""
 
-STEPS = (
-    ReferenceExample("G(tool:refund -> O tool:login)", "refund only after a login", brief=True),
-    ReferenceExample("G !tool:export", "never", brief=True),
-    ReferenceExample("tool:open -> F tool:close", "after p comes q, before the next p and the end", brief=True),
-    ReferenceExample("tool:draft -> F[<=2] tool:send", "within 2 steps"),
-    ReferenceExample("tool:draft -> F tool:review -> F tool:send", "in this order"),
-    ReferenceExample("!tool:pay U tool:consent", "pay only after consent, which must come (W: may)"),
-    ReferenceExample("!tool:pay W tool:consent"),
-    ReferenceExample("tool:start R !tool:pay", "no pay up to and including the first start"),
-    ReferenceExample("G(tool:send -> (!tool:edit S tool:review))", "no edit since the review"),
-    ReferenceExample("G(tool:send -> H !tool:export)", "no export so far"),
-    ReferenceExample("G(tool:undo -> Y @writes)", "the step before"),
-    ReferenceExample(
-        "G(tool:pay -> !X (tool:pay || false)) && (true -> !(F (action:drop && decision:no)))", "X: the next step"
-    ),
-)
-"""Rules about the order of steps."""
+STEPS = {
+    "G(tool:refund -> O tool:login)": "refund only after a login",
+    "G !tool:export": "never",
+    "tool:open -> F tool:close": "after p comes q, before the next p and the end",
+    "tool:draft -> F[<=2] tool:send": "within 2 steps",
+    "tool:draft -> F tool:review -> F tool:send": "in this order",
+    "!tool:pay U tool:consent": "pay only after consent, which must come (W: may)",
+    "!tool:pay W tool:consent": "",
+    "tool:start R !tool:pay": "no pay up to and including the first start",
+    "G(tool:send -> (!tool:edit S tool:review))": "no edit since the review",
+    "G(tool:send -> H !tool:export)": "no export so far",
+    "G(tool:undo -> Y @writes)": "the step before",
+    "G(tool:pay -> !X (tool:pay || false)) && (true -> !(F (action:drop && decision:no)))": "X: the next step",
+}
+"""Rules about the order of steps, with their meanings, which may be plain."""
 
-DATA = (
-    ReferenceExample("forall(refund(amount=a), a <= 500)", "every such call must satisfy the condition", brief=True),
-    ReferenceExample("forall(export(), false)", "never"),
-    ReferenceExample(
-        'before(refund(order_id=o), true, f:get_order(order_id=o), output(f).status == "paid")',
-        "needs an earlier successful call",
-        brief=True,
+DATA = {
+    "forall(refund(amount=a), a <= 500)": "every such call must satisfy the condition",
+    "forall(export(), false)": "never",
+    'before(refund(order_id=o), true, f:get_order(order_id=o), output(f).status == "paid")': (
+        "needs an earlier successful call"
     ),
-    ReferenceExample(
-        "after(f:open(), true, close(handle=h), h == output(f).handle)", "needs a later call by the end", brief=True
+    "after(f:open(), true, close(handle=h), h == output(f).handle)": "needs a later call by the end",
+    "exists(write_summary())": "some successful call by the end",
+    "seq(draft(doc=d), review(doc=d), send(doc=d))": "each only after the one before it",
+    "NOT exists(export()) AND (forall(pay(), fact(ok)) OR G !tool:drop)": "",
+    'forall(pay|refund(to=t, fast=true), t in ["ann", "bo"] || "admin" in principal.roles)': "",
+    'forall(deploy(env=/prod-\\d+/, tag=.*, n=-1), fact("context.ok") == true)': (
+        "matches this regex, any value, this value"
     ),
-    ReferenceExample("exists(write_summary())", "some successful call by the end"),
-    ReferenceExample("seq(draft(doc=d), review(doc=d), send(doc=d))", "each only after the one before it", brief=True),
-    ReferenceExample("NOT exists(export()) AND (forall(pay(), fact(ok)) OR G !tool:drop)"),
-    ReferenceExample(
-        'forall(pay|refund(to=t, fast=true), t in ["ann", "bo"] || "admin" in principal.roles)', brief=True
+    'forall("send mail"("reply to"=r), r != \'x\' && r matches /.+@shop\\.com/)': "quoted names; whole match",
+    "forall(cancel(id=o), state(owner(o)) == fact(user) && known(state.open))": (
+        "owner(state, id) is in the toolbox; the host gives facts"
     ),
-    ReferenceExample(
-        'forall(deploy(env=/prod-\\d+/, tag=.*, n=-1), fact("context.ok") == true)',
-        "matches this regex, any value, this value",
+    "forall(pay(to=t, amount=a), sum(f:pay(to=t), !failed(f), args(f).amount, within 24h) + a <= 1000)": "",
+    "forall(@writes(), count(f:@writes(), !failed(f)) < 2)": "a call in flight may count",
+    "forall(pay(user=u), since(login(user=u), !logout(user=u)))": "a login, and no logout after it",
+    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": "",
+    "forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))": "",
+    "forall(cancel(id=o), now - time(last(book(id=o))) <= 24h)": "",
+    "forall(cancel(id=o), state.open[o] == true)": "a missing key is unknown",
+    "forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)": "first, last item",
+    'forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)': "local time with a zone",
+    'forall(pay(), weekday(now) <= 5 && hour(now, "Europe/Berlin") >= 9)': "",
+    "forall(book(items=xs), len(xs) <= 5 && all(x in xs, x.price > 0) && "
+    "any(x in xs, x.paid == true) && count(x in xs, x.gift == true) <= 1)": "",
+    "forall(pay(amount=a, fee=b), -a < 0 && (a + b) * 2 - 1 <= 99 / 1 && a % 5 == 0)": "exact numbers",
+    'forall(f:pay(), small(args(f).amount) -> args(f)["to"] == output(first(get_payee())).name)': "",
+    'forall(bash(command=c), all(x in commands(c), x.argv[0:2] in [["git", "log"], ["npm", "test"]]))': (
+        "the parsed commands, with their first two words"
     ),
-    ReferenceExample(
-        'forall("send mail"("reply to"=r), r != \'x\' && r matches /.+@shop\\.com/)', "quoted names; whole match"
+    "forall(f:pay(to=fact(user)), let o = args(f).order in o.lines[id = o.id].n <= 5)": (
+        "terms in patterns, rows by key"
     ),
-    ReferenceExample(
-        "forall(cancel(id=o), state(owner(o)) == fact(user) && known(state.open))",
-        "owner(state, id) is in the toolbox; the host gives facts",
-        brief=True,
-    ),
-    ReferenceExample(
-        "forall(pay(to=t, amount=a), sum(f:pay(to=t), !failed(f), args(f).amount, within 24h) + a <= 1000)", brief=True
-    ),
-    ReferenceExample("forall(@writes(), count(f:@writes(), !failed(f)) < 2)", "a call in flight may count"),
-    ReferenceExample("forall(pay(user=u), since(login(user=u), !logout(user=u)))", "a login, and no logout after it"),
-    ReferenceExample("forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)"),
-    ReferenceExample("forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))"),
-    ReferenceExample("forall(cancel(id=o), now - time(last(book(id=o))) <= 24h)", brief=True),
-    ReferenceExample("forall(cancel(id=o), state.open[o] == true)", "a missing key is unknown", brief=True),
-    ReferenceExample("forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)", "first, last item", brief=True),
-    ReferenceExample('forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)', "local time with a zone"),
-    ReferenceExample('forall(pay(), weekday(now) <= 5 && hour(now, "Europe/Berlin") >= 9)'),
-    ReferenceExample(
-        "forall(book(items=xs), len(xs) <= 5 && all(x in xs, x.price > 0) && any(x in xs, x.paid == true) "
-        "&& count(x in xs, x.gift == true) <= 1)",
-        brief=True,
-    ),
-    ReferenceExample(
-        "forall(pay(amount=a, fee=b), -a < 0 && (a + b) * 2 - 1 <= 99 / 1 && a % 5 == 0)", "exact numbers"
-    ),
-    ReferenceExample('forall(f:pay(), small(args(f).amount) -> args(f)["to"] == output(first(get_payee())).name)'),
-    ReferenceExample(
-        'forall(bash(command=c), all(x in commands(c), x.argv[0:2] in [["git", "log"], ["npm", "test"]]))',
-        "the parsed commands, with their first two words",
-    ),
-    ReferenceExample(
-        "forall(f:pay(to=fact(user)), let o = args(f).order in o.lines[id = o.id].n <= 5)",
-        "terms in patterns, rows by key",
-    ),
-    ReferenceExample('forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))', "* is any tool"),
-    ReferenceExample('forall(answer(text=t), !mentions(t, "secret"))', "the final answer is a call of `answer`"),
-    ReferenceExample("forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)", "over all conversations"),
-    ReferenceExample("forall(pay(amount=a), shop.small(a))", "a definition of an included file"),
-    ReferenceExample('flow(untrusted -> send(to=t), t == "ann@example.com")', "no argument comes from there, unless …"),
-    ReferenceExample(
-        'forall(send(to=t), "user" in sources(t) || sources(t) & {"untrusted"} | {"user"} == {"user"} '
-        "|| !seen(untrusted))"
-    ),
-)
-"""Rules over data."""
+    'forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))': "* is any tool",
+    'forall(answer(text=t), !mentions(t, "secret"))': "the final answer is a call of `answer`",
+    "forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)": "over all conversations",
+    "forall(pay(amount=a), shop.small(a))": "a definition of an included file",
+    'flow(untrusted -> send(to=t), t == "ann@example.com")': "no argument comes from there, unless …",
+    'forall(send(to=t), "user" in sources(t) || sources(t) & {"untrusted"} | {"user"} == {"user"} '
+    "|| !seen(untrusted))": "",
+}
+"""Rules over data, in the same form."""
 
 # --- the page
 
@@ -163,54 +125,34 @@ is not "w1".
 - Durations: 500ms, 90s, 5m, 24h, 7d, 2w, in seconds. Instants: `now`, `time(f)` of an earlier call, \
 `time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. A time that is not given is unknown.
 """
-_BRIEF_RULES = """\
-A policy file is YAML. A rule judges the next tool call by the conversation so far, or the end of it.
-- `on_violation`: `block` (default) denies, `escalate` denies until a person approves, `warn` lets it pass, `halt` ends.
-- Unknown denies, even with `warn`: what is missing, null or of another kind ("3" is not 3). Only `known(x)` \
-tests it.
-- An absent or null argument is unknown: `!known(x) || x <= 5` if it may be left out; a field: \
-`!has(x, "n") || x.n <= 5`.
-- An earlier call is successful if `failed: false`, or its output does not match `failed_output:`; else its outcome is \
-unknown and satisfies nothing. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
-- Ids are strings and compare exactly. An `id` of a policy is unique.
-- Durations: 90s, 5m, 24h, 7d. Instants: `now`, `time(f)`, `time("2026-01-31T12:00:00Z")`. `within 24h` includes 24h.
-"""
 _OPERATORS = """\
 Steps are `tool:NAME`, `@SET`, `action:NAME`, `decision:NAME` or a bare tag. The rule is about the first step, so \
 begin with G. Future: G always, F once, X next, U W R. Past: O once, H always, Y before, S since. Rules over data \
 stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
-def language_reference(*, brief: bool = False) -> str:
-    """The page in Markdown: at most 9,800 characters, the brief form at most 4,000."""
-    rules = _BRIEF_RULES if brief else _RULES
+def language_reference() -> str:
+    """The page in Markdown: at most 9,800 characters."""
     sections = [
-        f"# GuardAgent policies\n\n{rules}",
-        f"```yaml\n{FILE}```\n\nCases, one per line:\n\n```json\n{CASES[1] if brief else chr(10).join(CASES)}\n```\n",
-        "" if brief else f"## Keys\n\n{_keys()}",
-        f"## Steps\n\n{_OPERATORS}\n\n{_examples(STEPS, brief=brief)}",
-        f"## Calls and their data\n\n{_examples(DATA, brief=brief)}",
-        f"## Functions\n\n{_functions(brief=brief)}",
+        f"# GuardAgent policies\n\n{_RULES}",
+        f"```yaml\n{FILE}```\n\nCases, one per line:\n\n```json\n{chr(10).join(CASES)}\n```\n",
+        f"## Keys\n\n{_keys()}",
+        f"## Steps\n\n{_OPERATORS}\n\n{_examples(STEPS)}",
+        f"## Calls and their data\n\n{_examples(DATA)}",
+        f"## Functions\n\n{'; '.join(map(_function, rule_functions().values()))}\n",
     ]
-    return "\n".join(filter(None, sections))
+    return "\n".join(sections)
 
 
-def _examples(examples: Iterable[ReferenceExample], *, brief: bool) -> str:
-    chosen = (example for example in examples if example.brief or not brief)
-    return "".join(f"- `{example.rule}`{f' {example.meaning}' if example.meaning else ''}\n" for example in chosen)
+def _examples(meanings: Mapping[str, str]) -> str:
+    return "".join(f"- `{rule}`{f' {meaning}' if meaning else ''}\n" for rule, meaning in meanings.items())
 
 
-def _functions(*, brief: bool) -> str:
-    """The functions: their calls, and in the long page the beginning of their descriptions."""
-    texts = [_function(rule_function, brief=brief) for rule_function in rule_functions().values()]
-    return f"{'; '.join(texts)}\n"
-
-
-def _function(function: RuleFunction, *, brief: bool) -> str:
+def _function(function: RuleFunction) -> str:
     """A call of a function from its docstring, and the first clause about it."""
     text = " ".join((inspect.getdoc(function.evaluate) or "").split())
     calls, _, about = text.partition("`: ")
-    return f"{calls}`" if brief else f"{calls}` {re.split(r'[.,:] |[.]$', about)[0]}"
+    return f"{calls}` {re.split(r'[.,:] |[.]$', about)[0]}"
 
 
 def _keys() -> str:

@@ -32,14 +32,16 @@ from guardagent.policy.review.record import (
 
 @dataclass(frozen=True, slots=True)
 class DocumentChanges:
-    """The changed sentences, the rules that fell with them, and those that stay.
+    """The changed sentences, the answers, the rules that fell with them, and those that stay.
 
     Attributes:
         changed, added, removed: the sentences, as `guardagent.policy.documents.compare` finds them.
-        fallen: the ids of the rules that rested on a changed or removed sentence. They are gone or translated again.
+        fallen: the ids of the rules that a changed or removed sentence or an answer concerns. They are gone or
+            translated again.
         kept: the ids of the other rules of the last version.
         policies: the path of the new policy file.
         against: the path of the last one; empty if it is not kept.
+        answers: the ids of the questions whose answers this run applied.
     """
 
     changed: tuple[SentenceChange, ...]
@@ -49,6 +51,7 @@ class DocumentChanges:
     kept: tuple[str, ...]
     policies: str
     against: str = ""
+    answers: tuple[str, ...] = ()
 
     @property
     def replay(self) -> str:

@@ -172,7 +172,8 @@ def _changes(changes: DocumentChanges) -> Iterator[ReportSection]:
     added = (("added", str(sentence.number), "", Quoted(sentence.text)) for sentence in changes.added)
     removed = (("removed", str(sentence.number), Quoted(sentence.text), "") for sentence in changes.removed)
     notes = (
-        ("Rules that rested on a changed or removed sentence: ", *_ids(changes.fallen)),
+        ("Answers applied: ", *_ids(changes.answers)),
+        ("Rules written again or removed: ", *_ids(changes.fallen)),
         ("Rules kept: ", *_ids(changes.kept)),
         ("To see what recorded calls would now get: ", Quoted(changes.replay)),
     )

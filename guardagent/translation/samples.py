@@ -317,6 +317,14 @@ class TraceSamples:
                         shape.add(conceal(thaw(values)))
         self.tools = [tool for _, tool in sorted(tools.items())]
         self.state, self.facts = map(_fields, shapes.values())
+        self.messages: tuple[ShapePath, ...] = ()
+
+    def add_host(self, host: Mapping[str, tuple[ShapePath, ...]]) -> None:
+        """Adds what a host describes of itself, as `read_host` returns it."""
+        for name, paths in host.items():
+            known = getattr(self, name)
+            places = {path.path for path in known}
+            setattr(self, name, (*known, *(path for path in paths if path.path not in places)))
 
 
 def read_samples(path: Path | str) -> TraceSamples:
@@ -368,6 +376,62 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 2]} …"
 
 
+# --- the host
+
+HOST = ("state", "facts", "messages")
+_SCHEMA_TYPES = {"array": "list"}
+
+
+def read_host(path: Path | str) -> dict[str, tuple[ShapePath, ...]]:
+    """Reads a YAML or JSON file with the state, the facts and the messages of a host, each as a JSON schema or samples.
+
+    A schema has `$schema`, or the `type` 'object' or 'array'. Any other value is a sample, and a list has several.
+
+    Raises:
+        InputError: the file cannot be read, or has another form.
+    """
+    value = _content(path)
+    if not isinstance(value, Mapping) or not value:
+        raise ContentError(f"is a {type(value).__name__}; expected an object with {', '.join(map(repr, HOST))}", path)
+    for name, part in value.items():
+        if name not in HOST:
+            raise UnknownNameError("key", str(name), HOST, str(path))
+        if not isinstance(part, Mapping | list) or not part:
+            raise ContentError(f"{name!r} is empty or a {type(part).__name__}; expected a schema or samples", path)
+    return {name: tuple(_host_paths(part)) for name, part in value.items()}
+
+
+def _host_paths(part: Mapping[str, Any] | list[Any]) -> Iterator[ShapePath]:
+    if isinstance(part, Mapping) and ("$schema" in part or part.get("type") in ("object", "array")):
+        yield from _schema_paths(part, "")
+        return
+    shape = Shape()
+    for sample in part if isinstance(part, list) else [part]:
+        shape.add(conceal(sample))
+    yield from (path for path in shape.paths() if path.path != "(whole)" or path.types != ("object",))
+
+
+def _schema_paths(schema: Any, place: str, depth: int = 0) -> Iterator[ShapePath]:
+    if not isinstance(schema, Mapping) or depth > _DEEPEST_SHAPE:
+        return
+    kinds, enum, properties = (schema.get(key) for key in ("type", "enum", "properties"))
+    properties = properties if isinstance(properties, Mapping) else {}
+    names = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)]
+    types = tuple(_SCHEMA_TYPES.get(name, name) for name in names or ["object" if properties else "string"])
+    if place:
+        yield ShapePath(place, types, tuple(conceal(enum)) if isinstance(enum, list) else ())
+    for name, part in properties.items():
+        yield from _schema_paths(part, f"{place}.{name}" if place else str(name), depth + 1)
+    yield from _schema_paths(schema.get("additionalProperties"), f"{place}.*" if place else "*", depth + 1)
+    yield from _schema_paths(schema.get("items"), f"{place}[]", depth + 1)
+
+
+def facts_of_host(host: Mapping[str, tuple[ShapePath, ...]]) -> tuple[FactDescription, ...]:
+    """Returns the facts that a host describes, with their types."""
+    names = [path for path in host.get("facts", ()) if not re.search(r"[.*\[(]", path.path)]
+    return tuple(FactDescription(path.path, "", path.types[0] if path.types[0] in TYPES else "") for path in names)
+
+
 # --- facts
 
 TYPES = ("string", "number", "integer", "boolean", "list", "object", "date", "datetime")
@@ -389,11 +453,14 @@ def read_fact_descriptions(path: Path | str) -> tuple[FactDescription, ...]:
     Raises:
         InputError: the file cannot be read, or has another form.
     """
-    text = read_text(path)
-    value = (parse_json if str(path).endswith(".json") else parse_yaml)(text, path)
+    value = _content(path)
     if not isinstance(value, Mapping) or not value:
         raise ContentError(f"is a {type(value).__name__}; expected names of facts with their descriptions", path)
     return tuple(_fact(name, description, path) for name, description in value.items())
+
+
+def _content(path: Path | str) -> Any:
+    return (parse_json if str(path).endswith(".json") else parse_yaml)(read_text(path), path)
 
 
 def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
@@ -423,9 +490,7 @@ def render(samples: TraceSamples, limit: int = 20_000) -> str:
     All parts are shortened alike: each gets the same number of characters, and those that others do not need.
     """
     parts = ["\n".join(_tool_lines(tool)) for tool in samples.tools]
-    parts += [
-        "\n".join(lines) for lines in (_shape_lines("state", samples.state), _shape_lines("facts", samples.facts))
-    ]
+    parts += ["\n".join(_shape_lines(name, getattr(samples, name))) for name in HOST]
     left, texts = limit, {}
     for waiting, (index, part) in enumerate(sorted(enumerate(parts), key=lambda part: len(part[1]))):
         share = left // (len(parts) - waiting) - 1

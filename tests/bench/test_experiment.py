@@ -169,6 +169,21 @@ def answer(request: dict[str, Any]) -> Reply:
     return text(guarding([Message(message["role"], message["content"]) for message in request["messages"]]))
 
 
+@pytest.mark.parametrize("options", [[], ["--votes", "2"], ["--without-memory"]])
+def test_an_estimate_counts_what_a_run_asks(serve: Serve, cli: Cli, tmp_path: Path, options: list[str]) -> None:  # noqa: F811
+    """Its calls but for repairs, and its words up to those of the plans; without a call."""
+    files, rest = ("--data", data(tmp_path), "--out", tmp_path / "out"), ("--debug-rounds", "0", "--json", *options)
+    command = ("bench", "eicu-ac", *files, "--mode", "generate", "--model", "openai/test", "--prices", "1,2", *rest)
+    server = serve(answer)
+    counts = json.loads(cli(*command, "--estimate").out)
+    assert (server.requests, (tmp_path / "out").exists()) == ([], False)
+    assert cli(*command).status == 0
+    words = sum(len(message["content"].split()) for request in server.requests for message in request["messages"])
+    assert counts["model_calls"] == len(server.requests)
+    assert words == pytest.approx(counts["prompt_words"], rel=0.2)
+    assert counts["dollars"] > 0
+
+
 @pytest.mark.parametrize("workers", slow_after(1, [3, 1]))
 @pytest.mark.parametrize(
     ("options", "wanted", "requests"),

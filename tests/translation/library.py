@@ -104,6 +104,13 @@ def sentences_of(request: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
     return template, tuple(int(match) for match in re.findall(number, wanted[1], re.MULTILINE))
 
 
+def case_sentences(user: str) -> list[int]:
+    """The first sentence of each case of a request."""
+    wanted = re.search(r"<data cases \w+>\n(.*?)\n</data", user, re.DOTALL)
+    assert wanted, "a request names its cases"
+    return [int(match) for match in re.findall(r"^\d+\. \[(\d+)\]", wanted[1], re.MULTILINE)]
+
+
 Labels = Mapping[str, int]
 """The labels of cases, by their `situation`."""
 

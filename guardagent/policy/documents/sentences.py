@@ -277,7 +277,13 @@ def find_quote(text: str, quote: str) -> list[tuple[int, int]]:
 
     Returns:
         The places of the parts of the quote, which an ellipsis separates, in order. Empty if the text lacks a part.
+        Each line is a quote of its own.
     """
+    per_line = [_places(text, line) for line in quote.splitlines()]
+    return sorted(place for places in per_line for place in places) if all(per_line) else []
+
+
+def _places(text: str, quote: str) -> list[tuple[int, int]]:
     matches = list(_WORD.finditer(text))
     line, at, places = _line(text), 0, []
     for part in filter(None, (_line(part).strip() for part in _GAP.split(quote))):

@@ -271,8 +271,10 @@ class _Outline:
         self._headings: list[tuple[int, str]] = []
         self._last: dict[int, str] = {}  # depth -> the last sentence there
         self._previous: Block | None = None
+        self._is_over_list = False
 
     def add(self, block: Block) -> None:
+        self._close_list(block)
         if block.kind == "heading":
             self._headings = [heading for heading in self._headings if heading[0] < block.level]
             self._last = {}
@@ -288,6 +290,14 @@ class _Outline:
             self._last = {depth: text for depth, text in self._last.items() if depth < block.depth}
             self._last[block.depth] = texts[-1]
         self._previous = block
+
+    def _close_list(self, block: Block) -> None:
+        """Ends a heading such as 'Before a refill:' with the list that follows on it."""
+        if self._previous is not None and self._previous.kind == "heading":
+            self._is_over_list = block.depth > 0 and self._previous.text.endswith(":")
+        elif self._is_over_list and not block.depth:
+            self._is_over_list = False
+            self._headings.pop()
 
     def _append(self, block: Block, text: str, context: tuple[str, ...]) -> None:
         path = tuple(text for _, text in self._headings)

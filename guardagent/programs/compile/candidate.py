@@ -25,7 +25,8 @@ from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import ProgramFinding
 from guardagent.programs.compile.replies import Dispute, FunctionProposal, read_disputes, read_proposal
 from guardagent.programs.compile.suite import ExaminationResult, Failure, Suite
-from guardagent.programs.compile.trial import Properties, Trial, problems_of, read_properties, without_header
+from guardagent.programs.compile.trial import FAILED, Properties, Trial, problems_of, read_properties, without_header
+from guardagent.programs.program_file import digest_of
 from guardagent.sandbox import Sandbox
 from guardagent.types import thaw
 
@@ -72,6 +73,27 @@ class CompileContext:
 
 
 # --- examples for a prompt
+
+HOLD_OUT, LEAST_EXAMPLES = 0.2, 20
+
+
+def hold_out(examples: Sequence[Example], share: float | None) -> tuple[list[Example], list[Example]]:
+    """Divides examples into those that a model may see and those that judge it at the end, by the hashes of the runs.
+
+    Both labels have the same share. An example of each label and of each annotated sentence is never kept apart.
+
+    Args:
+        examples: all examples.
+        share: the part to keep apart; None for a fifth, of 20 examples or more.
+    """
+    if share is None:
+        share = HOLD_OUT if len(examples) >= LEAST_EXAMPLES else 0.0
+    needed, apart = {example.id for example in _one_of_each(examples)}, set[str]()
+    for label in (0, 1):
+        rows = [example for example in examples if example.label == label]
+        free = sorted((row for row in rows if row.id not in needed), key=lambda row: digest_of(row.run))
+        apart |= {row.id for row in free[: round(share * len(rows))]}
+    return [row for row in examples if row.id not in apart], [row for row in examples if row.id in apart]
 
 
 def choose_examples(examples: Sequence[Example], count: int) -> list[Example]:
@@ -249,6 +271,8 @@ def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
     """Selects failures within the word limit, of as many kinds of test as possible."""
     rows = [examination_result.failures for examination_result in tried]
     turns = [row[at] for at in range(max(map(len, rows), default=0)) for row in rows if at < len(row)]
+    first = {turn.actual.partition(FAILED)[2] or at: at for at, turn in reversed(list(enumerate(turns)))}
+    turns = [turns[at] for at in sorted(first.values())]  # a crash of all properties is shown once
     words = accumulate(
         _FENCES + len(f"{turn.example.agent_input} {turn.example.agent_output}".split()) for turn in turns
     )
@@ -357,6 +381,7 @@ class Candidate:
             SandboxError: the sandbox itself does not work here.
         """
         plan, answer = self._plan()
+        self._functions = self._functions.with_plan(plan)
         for _ in range(1 + self._rounds):
             try:
                 self.attempts.append(self._attempt(plan, answer))

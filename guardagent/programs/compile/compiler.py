@@ -14,6 +14,7 @@ from guardagent.errors import InputError, ModelError
 from guardagent.models import model_name
 from guardagent.programs.compile import transformations
 from guardagent.programs.compile.candidate import Candidate, CompileContext
+from guardagent.programs.compile.candidate import hold_out as divided
 from guardagent.programs.compile.examples import CompileTarget, Example, digest_of_examples, read_examples
 from guardagent.programs.compile.findings import CoverageAnalysis
 from guardagent.programs.compile.replies import disagreements, most_cautious, resolve_disputes
@@ -24,6 +25,8 @@ from guardagent.programs.program import program_check
 from guardagent.programs.program_file import ExampleEvidence, Header, header_of, write
 from guardagent.sandbox import Sandbox
 from guardagent.types import Check, Context, Event, Verdict
+
+_MOST_HELD_OUT = 0.5
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def compile_program(
     inputs: int = INPUTS,
     accept_disputes: Iterable[str] = (),
     properties: bool = True,
+    hold_out: float | None = None,
 ) -> Compilation:
     """Has a model write programs, and tests each until it passes everything or the rounds are over.
 
@@ -89,6 +93,7 @@ def compile_program(
         inputs: how many random runs, derived from the examples, test the properties; 0 for none.
         accept_disputes: the ids of disputes in which the model is right; these examples and sentences are excluded.
         properties: whether each clause must have a property, or a reason for having none.
+        hold_out: the share of the examples that only judge the program at the end; None for a fifth of 20 or more.
 
     Raises:
         InputError: an option or an example is invalid.
@@ -100,6 +105,10 @@ def compile_program(
     if candidates < 1 or rounds < 0 or inputs < 0:
         counts = f"candidates is {candidates}, rounds {rounds} and inputs {inputs}"
         raise InputError(f"{counts}; expected at least 1, 0 and 0")
+    if hold_out is not None and not 0 <= hold_out <= _MOST_HELD_OUT:
+        raise InputError(f"the share held out is {hold_out}; expected 0 to {_MOST_HELD_OUT}")
+    shown, held_out = divided(suite.examples, hold_out)
+    suite = replace(suite, examples=shown, held_out=tuple(held_out))
     written = _write_candidates(suite, context, candidates, rounds)
     passed = {
         candidate.number: Trial(candidate.last.program, context.sandbox, target.toolbox)
@@ -120,7 +129,7 @@ def compile_program(
         passed=True,
         candidates=written,
         chosen=number,
-        outcomes=dict(reading.outcomes),
+        outcomes=dict(reading.outcomes) | {each.id: passed[number].outcome(each) for each in suite.held_out},
         clauses=reading.clauses(),
         findings=[*reading.findings(), *chosen.findings()],
         disagreements=disputed,

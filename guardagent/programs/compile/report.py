@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from guardagent.errors import GuardError
 from guardagent.programs.compile.candidate import Attempt, Candidate
+from guardagent.programs.compile.examples import Example
 from guardagent.programs.compile.findings import ClauseCoverage, ProgramFinding
 from guardagent.programs.compile.replies import CandidateDisagreement, Dispute, FunctionProposal
 from guardagent.programs.compile.suite import Failure, Suite
@@ -18,13 +20,68 @@ _SHOWN = 10  # rows of each kind in the text
 _CUT = 300
 
 
+_FAR = 0.1  # below the share of the shown examples
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleScore:
+    """The number of examples that get their label from a program; an unknown run is denied.
+
+    Attributes:
+        n: the number of examples.
+        right: those with their label.
+        unknown: those that the program cannot decide.
+        right_decided: the right ones among the others.
+    """
+
+    n: int
+    right: int
+    unknown: int
+    right_decided: int
+
+    @classmethod
+    def of(cls, examples: Sequence[Example], outcomes: Mapping[str, RunOutcome]) -> ExampleScore:
+        pairs = [(example.label, outcomes[example.id]) for example in examples if example.id in outcomes]
+        right = [outcome for label, outcome in pairs if outcome.label == label and not outcome.crash]
+        decided = [outcome for _, outcome in pairs if outcome.decided]
+        return cls(len(pairs), len(right), len(pairs) - len(decided), sum(outcome.decided for outcome in right))
+
+    @property
+    def share(self) -> float:
+        """The share of right ones, 0 if there are no examples."""
+        return self.right / max(1, self.n)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the share of all runs, by Wilson."""
+        n, square = max(1, self.n), 1.96**2
+        middle = (self.share + square / (2 * n)) / (1 + square / n)
+        half = 1.96 / (1 + square / n) * math.sqrt(self.share * (1 - self.share) / n + square / (4 * n * n))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def is_far_below(self, other: ExampleScore) -> bool:
+        """Whether another score is better by more than chance, and by much."""
+        return self.n > 0 and self.interval[1] < other.share and self.share < other.share - _FAR
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "share": self.share, "interval": list(self.interval)}
+
+    def __str__(self) -> str:
+        decided, (low, high) = self.n - self.unknown, self.interval
+        return (
+            f"{self.right} of {self.n} right ({100 * self.share:.0f} %, 95 % interval {100 * low:.0f} to "
+            f"{100 * high:.0f} %); {self.unknown} unknown, {self.right_decided} of {decided} decided right"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class CompileReport:
     """The report on compiling one program.
 
     Attributes:
         passed: whether a program passed everything.
-        outcomes: example id -> outcome of the chosen program; of the last one that ran if none passed.
+        outcomes: example id -> outcome of the chosen program, also for the held-out ones; of the last one that ran if
+            none passed.
         chosen: the number of the chosen candidate; 0 if none passed.
     """
 
@@ -67,6 +124,23 @@ class CompileReport:
         }
         return list(proposals.values())
 
+    @property
+    def shown(self) -> ExampleScore:
+        """The score on the examples that examine the program."""
+        return ExampleScore.of(self.suite.examples, self.outcomes)
+
+    @property
+    def held_out(self) -> ExampleScore:
+        """The score on the examples that were kept apart."""
+        return ExampleScore.of(self.suite.held_out, self.outcomes)
+
+    @property
+    def warning(self) -> str:
+        """The reason to doubt the program; empty if there is none."""
+        if not self.held_out.is_far_below(self.shown):
+            return ""
+        return "the program is far less often right about examples that the model did not see: it may know the others"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
@@ -74,6 +148,12 @@ class CompileReport:
             "chosen": self.chosen or None,
             "problems": self.attempt.problems,
             "examples": [self._row(example.id, example.label) for example in self.suite.examples],
+            "held_out": {
+                "score": self.held_out.to_dict(),
+                "shown": self.shown.to_dict(),
+                "examples": [self._row(example.id, example.label) for example in self.suite.held_out],
+            },
+            "warning": self.warning or None,
             "tests": [tried.to_dict() for tried in self.attempt.results],
             "proposals": [asdict(proposal) for proposal in self.proposals],
             "disputes": [asdict(dispute) for dispute in self.disputes],
@@ -138,8 +218,13 @@ class CompileReport:
             yield from _failures(tried.failures)
 
     def _example_lines(self) -> Iterator[str]:
+        yield f"examples: {self.shown}"
+        if self.held_out.n:
+            yield f"held out, not seen by the model: {self.held_out}"
+        if self.warning:
+            yield f"WARNING: {self.warning}"
         yield "examples with expected and actual label:"
-        for example in self.suite.examples:
+        for example in (*self.suite.examples, *self.suite.held_out):
             outcome = self.outcomes.get(example.id)
             yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
 

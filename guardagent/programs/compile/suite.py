@@ -68,6 +68,7 @@ class Suite:
         undecidable: the sentences that the user accepted as undecidable from a run.
         needs_properties: whether each clause that sets a rule must have a property.
         sources: the program under examination, and its properties.
+        held_out: examples that no model sees and no examination uses; they judge the program at the end.
     """
 
     target: CompileTarget
@@ -78,6 +79,7 @@ class Suite:
     undecidable: frozenset[int] = frozenset()
     needs_properties: bool = True
     sources: tuple[str, ...] = ()
+    held_out: tuple[Example, ...] = ()
 
     @cached_property
     def limits(self) -> list[int | float]:

@@ -25,6 +25,7 @@ from guardagent.policy.file.policy_keys import MAX_NAME
 from guardagent.policy.file.yaml_reader import nodes_of, parse
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
+from guardagent.translation.assembly.completion import completed
 from guardagent.translation.assembly.layout import PolicyLines, policy_text, read_policy_lines, same_value
 from guardagent.translation.assembly.parts import (
     AssemblyPart,
@@ -54,8 +55,8 @@ def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> tuple[s
         policies: the whole policy; without it, there are no cases.
 
     Returns:
-        The records with a proposed call and those with events, as JSON Lines; and a problem for each case that the
-        whole policy does not judge as its rule does.
+        The records with a proposed call and those with events, as JSON Lines, with what other rules need for an allowed
+        call; and a problem for each case that the whole policy does not judge as its rule does.
     """
     lines: dict[bool, list[str]] = {True: [], False: []}
     problems = []
@@ -63,6 +64,9 @@ def case_files(rules: Sequence[RuleDraft], policies: Policies | None) -> tuple[s
         assert policies is not None
         try:
             verdict = _verdict(policies, record)
+            is_denied = verdict.label and record.get("label") == 0 and "proposed" in record
+            if is_denied and (more := completed(record, policies, rules, [rule.id])):
+                record, verdict = more, _verdict(policies, more)  # noqa: PLW2901 - its allowed side stays allowed
             line = _line({**record, "label": verdict.label, "rules": list(verdict.rules)})
         except (InputError, TypeError, ValueError, RecursionError) as error:
             problems.append(_problem(rule, f"the case {record['id']!r} cannot be read: {error}"))

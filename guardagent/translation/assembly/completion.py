@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from guardagent.batch.cases import judge_case
@@ -18,6 +19,7 @@ from guardagent.errors import GuardError
 from guardagent.policy.policies import Policies
 from guardagent.translation.drafts import RuleDraft
 
+_DATA = ("facts", "context", "state", "principal")
 _MOST_RULES = 8  # that are satisfied for one call
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
@@ -71,21 +73,44 @@ def _denying(policies: Policies, record: Mapping[str, Any], about: Collection[st
 
 def _joined(record: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
     """A case with what an allowed case of another rule has, for its own ids and its own time."""
-    own = record["proposed"].get("args", {})
-    more = json.loads(_at_time(json.dumps(case), case.get("now"), record.get("now")))
-    for name, value in more["proposed"].get("args", {}).items():
-        if isinstance(value, str) and isinstance(own.get(name), str):
-            more = json.loads(json.dumps(more).replace(json.dumps(value), json.dumps(own[name])))
-    joined = {key: _merged(more.get(key), record.get(key)) for key in ("facts", "context", "state", "principal")}
-    known = {json.dumps(event, sort_keys=True) for event in record.get("history", ())}
-    events = [event for event in more.get("history", ()) if json.dumps(event, sort_keys=True) not in known]
+    own, others = record["proposed"].get("args", {}), case["proposed"].get("args", {})
+    ids = {
+        value: own[name] for name, value in others.items() if isinstance(value, str) and isinstance(own.get(name), str)
+    }
+    shift = _shift(case.get("now"), record.get("now"))
+    change = partial(_changed, lambda text: ids[text] if text in ids else _moved(text, shift))
+    joined = {key: _merged(_named(case.get(key), change), record.get(key)) for key in _DATA}
+    history = [
+        {
+            key: part if key == "tool" else _named(part, change) if key == "args" else change(part)
+            for key, part in event.items()
+        }
+        for event in case.get("history", ())
+    ]
     return {
         **record,
         **{key: value for key, value in joined.items() if value is not None},
-        **{key: more[key] for key in ("now", "user_confirmed") if key in more and key not in record},
-        "history": [*events, *record.get("history", ())],
-        "proposed": {**record["proposed"], "args": {**more["proposed"].get("args", {}), **own}},
+        **{key: case[key] for key in ("now", "user_confirmed") if key in case and key not in record},
+        "history": [
+            *(event for event in history if event not in record.get("history", ())),
+            *record.get("history", ()),
+        ],
+        "proposed": {**record["proposed"], "args": {**_named(others, change), **own}},
     }
+
+
+def _changed(change: Callable[[str], str], value: Any) -> Any:
+    """A value with its strings changed, and the keys of its mappings, which may be ids."""
+    if isinstance(value, Mapping):
+        return {change(key): _changed(change, part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_changed(change, part) for part in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _named(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A mapping of names, which stay, to changed values."""
+    return {key: change(part) for key, part in value.items()} if isinstance(value, Mapping) else change(value)
 
 
 def _merged(more: Any, own: Any) -> Any:
@@ -94,12 +119,17 @@ def _merged(more: Any, own: Any) -> Any:
     return more if own is None else own
 
 
-def _at_time(text: str, before: Any, now: Any) -> str:
-    """A text with its moments moved from one time to another one."""
-    if not (isinstance(before, str) and isinstance(now, str)) or before == now:
-        return text
+def _shift(before: Any, now: Any) -> dt.timedelta:
+    """The time from one moment to another; none if they cannot be compared."""
     try:
-        shift = dt.datetime.fromisoformat(now) - dt.datetime.fromisoformat(before)
-        return _MOMENT.sub(lambda match: (dt.datetime.fromisoformat(match[0]) + shift).isoformat(), text)
-    except (ValueError, TypeError, OverflowError):  # another form, or no zone
+        return dt.datetime.fromisoformat(now) - dt.datetime.fromisoformat(before)
+    except (ValueError, TypeError):  # there is none, or it has another form or no zone
+        return dt.timedelta()
+
+
+def _moved(text: str, shift: dt.timedelta) -> str:
+    """A text; a moment is moved."""
+    try:
+        return (dt.datetime.fromisoformat(text) + shift).isoformat() if shift and _MOMENT.fullmatch(text) else text
+    except (ValueError, OverflowError):  # not a day of a calendar
         return text

@@ -175,34 +175,26 @@ class _Grouping:
         return quoted & self._enforceable or quoted or frozenset({_NOTHING})
 
     def group(self, component: frozenset[int]) -> SentenceGroup:
-        problems: list[str] = []
-        quoted = {number for rule in self._rules(self._drafts, component) for number in rule.quotes}
-        draft = self._side(self._drafts, component, quoted, problems)
-        sentences = tuple(sorted(component - {_NOTHING}))
-        return SentenceGroup(sentences, draft, tuple(problems), bool(component & self._enforceable))
-
-    def _rules(self, drafts: Iterable[Draft], component: frozenset[int]) -> list[RuleDraft]:
-        return [rule for draft in drafts for rule in draft.rules if self._anchors(rule) <= component]
-
-    def _side(
-        self, drafts: Sequence[Draft], component: frozenset[int], quoted: Collection[int], problems: list[str]
-    ) -> Draft | None:
-        covered = {number for draft in drafts for number in draft.sentences}
-        if not drafts or not component & self._enforceable <= covered:
-            return None
-        concerned = [draft for draft in drafts if component & _sentences(draft) or self._rules([draft], component)]
-        rules = self._rules(concerned, component)
-        ambiguities = [
-            ambiguity
-            for draft in drafts
-            for ambiguity in draft.ambiguities
-            if ambiguity.sentence in component | {*quoted}
-        ]
+        sentences, is_enforceable = tuple(sorted(component - {_NOTHING})), bool(component & self._enforceable)
         try:
-            return selected(concerned, tuple(sorted(component - {_NOTHING})), rules, ambiguities)
+            return SentenceGroup(sentences, self._draft(component, sentences), (), is_enforceable)
         except InputError as error:
-            problems.append(str(error))
+            return SentenceGroup(sentences, None, (str(error),), is_enforceable)
+
+    def _draft(self, component: frozenset[int], sentences: tuple[int, ...]) -> Draft | None:
+        """All drafts as far as they are about the sentences; None unless they cover them."""
+        if not self._drafts or not component & self._enforceable <= {
+            at for each in self._drafts for at in each.sentences
+        }:
             return None
+        concerned = [each for each in self._drafts if component & _sentences(each) or self._rules(each, component)]
+        rules = [rule for each in concerned for rule in self._rules(each, component)]
+        about = component.union(*(rule.quotes for rule in rules))
+        ambiguities = [doubt for each in self._drafts for doubt in each.ambiguities if doubt.sentence in about]
+        return selected(concerned, sentences, rules, ambiguities)
+
+    def _rules(self, draft: Draft, component: frozenset[int]) -> list[RuleDraft]:
+        return [rule for rule in draft.rules if self._anchors(rule) <= component]
 
 
 def _sentences(draft: Draft) -> set[int]:

@@ -80,23 +80,7 @@ class WholeDocument:
             for witness in self._possible(alone.witness, whole, (first, second)):
                 if (difference := difference_of(policies[0], policies[1], witness)) and not _both_deny(difference):
                     return difference
-        return self._proved_beside(first, second) or compare_rules(*policies, **self._options)
-
-    def _proved_beside(self, first: Draft, second: Draft) -> Same | None:
-        """Whether some other rule alone leaves no difference: then all of them leave none."""
-        changed = {
-            tool for draft in (first, second) for rule in loaded(draft, self._context).rules for tool in rule.tools
-        }
-        for draft in self._drafts:
-            for rule in draft.rules:
-                beside = WholeDocument([replace(draft, rules=(rule,))], self._context)
-                alone, *both = (beside._with(each).policies for each in (Draft(()), first, second))
-                if alone is None or None in both or not changed & {tool for each in alone.rules for tool in each.tools}:
-                    continue
-                result = compare_rules(*both, tools=tools_of(self._context), seconds=self._seconds / 5)
-                if isinstance(result, Same):
-                    return result
-        return None
+        return compare_rules(*policies, **self._options)
 
     def _possible(
         self, witness: Witness, whole: Sequence[PolicyAssembly], readings: Sequence[Draft]

@@ -180,3 +180,14 @@ def test_every_word_of_a_document_is_in_one_sentence(case: tuple[str, str]) -> N
     """Whatever its layout."""
     document, shown = case
     assert words_of(read(document)) == shown
+
+
+def test_a_heading_with_a_colon_stands_over_its_list_only() -> None:
+    text = b"# Shop\n\n## Before a refund:\n\n- ask\n- look it up\n\nNobody gets two.\n\n## Later:\n\nA note.\n\n- b\n"
+    sentences = parse_document(text, "a.md", "markdown").sentences
+    paths = {sentence.text: sentence.path[1:] for sentence in sentences}
+    assert [paths[text] for text in ("look it up", "Nobody gets two.", "b")] == [
+        ("Before a refund:",),
+        (),
+        ("Later:",),
+    ]

@@ -9,6 +9,7 @@ import pytest
 
 from guardagent import GuardAgent, NotCompiledError
 from guardagent.models.backends.scripted import ScriptedModel
+from guardagent.programs.compile.report import ExampleScore
 from guardagent.programs.program_file import parse
 from tests.conftest import Cli
 from tests.models.server import Reply, status, text
@@ -34,6 +35,37 @@ def test_a_program_that_is_wrong_is_mended(compiler: Compiler) -> None:
         assert words in mend
     assert all(row["passed"] and row["given"] == row["expected"] for row in report["examples"])
     assert report["model_calls"] == 3
+
+
+MANY = [example(number, number % 8) for number in range(24)]
+
+
+def test_examples_are_held_out(compiler: Compiler) -> None:
+    """A fifth of 20 or more, of both labels; no prompt has one, not even of a program that fails them."""
+    (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in MANY))
+    status, report = compiler(WRONG, GOOD, options=("--show", 99))
+    assert status == 0
+    held_out = report["held_out"]
+    names = {row["id"] for row in held_out["examples"]}
+    assert {row["expected"] for row in held_out["examples"]} == {0, 1}
+    assert (len(names), len(report["examples"]), held_out["score"]["right"]) == (5, 19, 5)
+    for row in MANY:
+        assert any(str(row["agent_output"]) in prompt for prompt in compiler.prompts) is (row["id"] not in names)
+    assert parse(compiler.out.read_text(), compiler.out)[0].examples.n == 19  # type: ignore[union-attr]
+    report = compiler(GOOD, options=("--hold-out", 0))[1]
+    assert (report["held_out"]["score"]["n"], len(report["examples"])) == (0, 24)
+    assert "expected 0 to 0.5" in compiler(GOOD, options=("--hold-out", 0.9))[1]["error"]
+
+
+def test_a_score_that_is_far_below_is_a_warning() -> None:
+    """Neither a slip of many nor a difference that chance explains; unknown runs have figures of their own."""
+    shown = ExampleScore(40, 40, 0, 40)
+    assert ExampleScore(10, 7, 0, 7).is_far_below(shown)
+    assert not ExampleScore(100, 95, 0, 95).is_far_below(shown)
+    assert not ExampleScore(0, 0, 0, 0).is_far_below(shown)
+    assert str(ExampleScore(10, 7, 2, 6)) == (
+        "7 of 10 right (70 %, 95 % interval 40 to 89 %); 2 unknown, 6 of 8 decided right"
+    )
 
 
 @pytest.mark.slow

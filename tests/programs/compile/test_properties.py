@@ -264,3 +264,11 @@ def test_properties_stand_in_a_block_of_their_own() -> None:
     assert read_properties(inside) == Properties()
     assert read_properties(GOOD).numbers == (1,)
     assert program("pass") not in GOOD
+
+
+def test_properties_that_do_not_load_are_shown_once(compiler: Compiler) -> None:
+    """Although each of them fails, on each example."""
+    compiler.strict = True
+    broken = PROPERTY.replace("def property_1", "X = 1 // 0\n\n\ndef property_1")
+    compiler(f"{block(RIGHT)}{block(broken)}", block(RIGHT), options=("--rounds", 1))
+    assert compiler.prompts[2].count("division") == 1

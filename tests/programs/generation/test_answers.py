@@ -75,6 +75,7 @@ def test_an_engine_that_does_not_exist_is_no_plan() -> None:
         block("def check(agent_input, agent_output, facts):\n    return {}") + block(PROGRAM),
         block(PROGRAM) + block("def check(unfinished"),
         "```python\n" + PROGRAM,
+        "```python\ndef check(a):\n    half(\n\nAgain:\n" + block(PROGRAM),
     ],
 )
 def test_the_one_program_is_found(answer: str) -> None:
@@ -191,6 +192,17 @@ def test_what_code_names_is_described(toolbox: Toolbox) -> None:
     """As a whole word, and whatever else it speaks of."""
     assert select(toolbox, names=["x = postage('NO')  # by harbour"]).names == ("postage",)
     assert select(toolbox, names=["postages()"]).names == ()
+
+
+def test_a_plan_describes_its_functions_and_those_that_they_refer_to(tmp_path: Path) -> None:
+    """A call or a marked name; a word of English is none."""
+    (tmp_path / "t.py").write_text(
+        'def depth(x: str) -> int:\n    """How deep, as measured(x) or `tide` says it; a shelf is none."""\n'
+        'def tide(x: str) -> int:\n    """The tide."""\ndef measured(x: str) -> int:\n    """See moon_phase."""\n'
+        'def moon_phase() -> int:\n    """The moon."""\ndef shelf() -> int:\n    """A shelf."""\n'
+    )
+    functions = select(Toolbox([tmp_path / "t.py"])).with_plan("4. Through depth('a').")
+    assert set(functions.names) == {"depth", "tide", "measured", "moon_phase"}
 
 
 def test_a_check_is_never_hidden(toolbox: Toolbox) -> None:

@@ -209,6 +209,23 @@ def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
     assert list(records(assembled.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]
 
 
+def test_an_allowed_case_has_what_other_rules_need() -> None:
+    """As their own cases say it; one that another rule forbids stays denied."""
+    needs = plain("forall(pay(id=o), some(f:get_order(id=o), !failed(f)))", "needs", 2)
+    earlier = {"tool": "get_order", "args": {"id": "A"}, "output": "ok", "failed": False}
+    allowed = {**proposed("known", "pay", {"id": "A"}), "history": [earlier]}
+    (most,) = limit("pay", 5).rules
+    most = replace(
+        most, cases=(proposed("at", "pay", {"amount": 5, "id": "B"}), proposed("no id", "pay", {"amount": 5}))
+    )
+    drafts = [Draft((1,), (most,)), replace(needs, rules=(replace(needs.rules[0], cases=(allowed,)),))]
+    drafts.append(limit("pay", 4, "lower", 3, constants={"x": 4}))
+    cases = records(assemble(drafts[:2], context()).cases)
+    assert cases["limit/at"]["history"] == [{**earlier, "args": {"id": "B"}}]
+    assert [case["label"] for case in cases.values()] == [0, 0, 0]
+    assert records(assemble(drafts, context()).cases)["limit/at"]["label"] == 1
+
+
 def test_forty_rules_with_two_hundred_cases_take_little_time() -> None:
     """As a document of some pages has."""
     parts = [

@@ -115,9 +115,14 @@ def test_a_draft_is_read() -> None:
     assert len(draft.rules[1].cases) == 5
 
 
-def test_a_draft_in_the_form_of_an_answer_is_read_as_itself() -> None:
-    draft = read_draft(block(DRAFT), (4, 5))
+@pytest.mark.parametrize(
+    "answer", [DRAFT, RULE.replace('"w"}', '"on loan"}, {sentence: 4, words: "at most"}')], ids=["whole", "two quotes"]
+)
+def test_a_draft_in_the_form_of_an_answer_is_read_as_itself(answer: str) -> None:
+    """Two quotes of one sentence are two, whatever their order."""
+    draft = read_draft(block(answer), (4, 5))
     assert read_draft(draft_text(draft), (4, 5)) == draft
+    assert draft.rules[0].quotes[4] in ("at most five books on loan", "on loan\nat most")
 
 
 OWN = "ambiguous: [{sentence: 4, question: 'c?', readings: ['v', 'w'], follows: 2}]\n"

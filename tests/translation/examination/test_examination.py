@@ -252,6 +252,13 @@ def test_parts_of_a_quote_keep_their_order() -> None:
         assert problems(draft(rule(quotes={3: quote}), sentences=(3,)), "grounding")[0].fatal
 
 
+def test_two_quotes_of_a_sentence_come_in_any_order() -> None:
+    """Each on a line; one that is not there is not made up for by the other."""
+    for quote, expected in (("refunds the order\nlooks up", []), ("refunds the order\nlooks it up", ["is not in"])):
+        reported = problems(draft(rule(quotes={3: quote}), sentences=(3,)), "grounding")
+        assert [each in str(reported) for each in expected] == [True] * len(reported)
+
+
 def test_declared_facts_are_known() -> None:
     """In the context, in the draft, and in samples; a path within them too."""
     paths = 'fact("context.age").years > 1 && state.shop.open && fact(user) == "a"'

@@ -1,7 +1,7 @@
 """A document with twelve ambiguities and eight contradictions, and a model that drafts each sentence by itself.
 
-It translates both sentences of a contradiction faithfully. So only the checks of the whole policy can see it. It writes
-no cases, so that no reader confirms a rule.
+It translates both sentences of a contradiction faithfully. So only the checks of the whole policy can see it. Each rule
+has one case, a greeting, which is read as its author expects.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from guardagent.batch.cases import judge_case
+from guardagent.batch.records import read_case
+from guardagent.policy.load import load_policies
 from tests.models.server import Reply, text
-from tests.translation.library import block, sentences_of
+from tests.translation.library import block, case_sentences, sentences_of
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED
 
 Behaviour = Literal["with both rules", "in words"]
@@ -173,7 +176,12 @@ class PlantedDocument:
     def reply(self, request: dict[str, Any]) -> Reply:
         """The script of the model: it repeats its draft, whatever is found."""
         template, numbers = sentences_of(request)
-        answer = self._survey(numbers) if template == "survey" else self._draft(numbers)
+        if template == "read_cases":
+            cases = case_sentences(request["messages"][-1]["content"])
+            verdicts = ("against" if _greeting(self.clauses[sentence])["label"] else "fine" for sentence in cases)
+            answer = {"cases": [{"case": at, "verdict": verdict} for at, verdict in enumerate(verdicts, 1)]}
+        else:
+            answer = self._survey(numbers) if template == "survey" else self._draft(numbers)
         return text(block(json.dumps(answer, indent=1) + "\n"))
 
     def _survey(self, numbers: Sequence[int]) -> dict[str, Any]:
@@ -196,11 +204,20 @@ class PlantedDocument:
                     "id": f"rule_{number}",
                     "quotes": [{"sentence": number, "words": clause.sentence.rstrip(".")}],
                     "message": f"This does not hold: {clause.sentence}",
+                    "cases": [_greeting(clause, f"rule_{number}")],
                 }
                 for number, clause in clauses.items()
             ],
             "ambiguous": [_question(number, clause) for number, clause in clauses.items() if clause.behaviour],
         }
+
+
+def _greeting(clause: Clause, rule: str = "rule") -> dict[str, Any]:
+    """The greeting as the first call, as the rule alone judges it."""
+    case = {"id": "greeting", "proposed": {"tool": "greet", "args": {}}}
+    policies = load_policies(data={"version": 1, **clause.declarations, "policies": [{**clause.first, "id": rule}]})
+    verdict = judge_case(policies, read_case(json.dumps(case), "a case", 1))
+    return {**case, "label": verdict.label, **({"rules": [rule]} if verdict.label else {})}
 
 
 def _question(number: int, clause: Clause) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,11 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.errors import InputError
+from guardagent.policy.equivalence import Different, Same, compare_rules
+from guardagent.policy.equivalence.draft import ComparedDraft
 from guardagent.policy.review.record import NeededFact, RecordedAnswer, ReviewQuestion
+from guardagent.translation.assembly import assemble
+from guardagent.translation.assembly.completion import completed
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.readings.cases import CaseReading, expected, readable_cases
 from guardagent.translation.readings.group_reading import GroupReader, GroupReading, SentenceGroup, sentence_groups
-from guardagent.translation.readings.questions import WholeDocument
+from guardagent.translation.readings.questions import WholeDocument, tools_of
+from tests.policy.draft_pairs import DIFFERENT, SAME
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED, Planted, Reading, context_of, tool
 
 pytest.importorskip("z3")
@@ -102,6 +109,47 @@ def test_an_answer_chooses_the_rules(number: int, planted: Planted, chosen: int)
     assert [each.id for each in reading.questions] == [question.id]
 
 
+def draft_of(source: Any, number: int) -> Draft:
+    """A draft of one sentence with the rules of a source."""
+    rules = [{"temporal": each} if isinstance(each, str) else dict(each) for each in _listed(source)]
+    named = (RuleDraft(f"{each.pop('id', 'r')}_{number}_{at}", each, {number: "…"}) for at, each in enumerate(rules))
+    return Draft((number,), tuple(named))
+
+
+def _listed(source: Any) -> list[Any]:
+    return source if isinstance(source, list) else [source]
+
+
+@pytest.mark.slow
+def test_any_two_readings_are_compared_under_other_rules_and_chosen_by_an_answer() -> None:
+    """The comparison agrees with one of all rules, and an answer leaves the rules of its reading."""
+    random, seen = Random(11), Counter[str]()  # noqa: S311 - a fixed seed
+    for at in range(30):
+        rules = (*random.choice((SAME, DIFFERENT)[at % 2]), random.choice(random.choice(DIFFERENT)))
+        first, second, other = (draft_of(source, number) for source, number in zip(rules, (1, 1, 2), strict=True))
+        second = replace(second, rules=tuple(replace(rule, id=f"other_{rule.id}") for rule in second.rules))
+        names = sorted({name for source in rules for name in ComparedDraft(source).tools})
+        context = context_of(["This is a rule.", "This is another rule."], [tool(name, {}) for name in names or ["x"]])
+        whole = WholeDocument([other], context)
+        policies = [assemble((other, each), context).policies for each in (first, second)]
+        assert policies[0]
+        assert policies[1]
+        everything = compare_rules(*policies, tools=tools_of(context))
+        assert {type(whole.difference(first, second)), type(everything)} != {Same, Different}, rules
+        gone = (RuleDraft(rule.id, {}, rule.quotes) for rule in first.rules)
+        both = Ambiguity(1, "Which sense?", READINGS, READINGS[0], (*second.rules, *gone))
+        group = SentenceGroup((1,), replace(first, ambiguities=(both,)))
+        questions = GroupReader(context, {}).read(group, whole).questions
+        for question, (sense, chosen) in (
+            (each, side) for each in questions for side in zip(READINGS, (first, second), strict=True)
+        ):
+            reader = GroupReader(context, {question.id: answer(question, sense)}, [question])
+            draft = reader.chosen(group).draft
+            assert question.witness is None or (draft is not None and draft.rules == chosen.rules), rules
+        seen["open" if questions else "same"] += 1
+    assert min(seen["open"], seen["same"]) >= 4, seen
+
+
 LIMIT = PLANTED[0]
 
 
@@ -123,6 +171,30 @@ def test_a_witness_has_what_other_rules_need() -> None:
     (earlier,), args = question.witness["history"], question.witness["proposed"]["args"]
     assert (earlier["tool"], earlier["args"], args["amount"]) == ("get_order", {"order": args["order"]}, 100)
     assert "amount 100 (exactly the limit)" in question.text
+
+
+def test_only_whole_ids_and_names_of_data_are_taken_over() -> None:
+    """A longer text with an id, and an argument with the name of an id, stay."""
+    rule = RuleDraft(
+        "needs", {"temporal": "forall(pay(order=o), state.open[o] == true && some(note(order=o)))"}, {1: "…"}
+    )
+    known = {"order": "order", "text": "of order", "at": "2026-01-01T10:00:00Z"}
+    case = {
+        "id": "a",
+        "label": 0,
+        "now": "2026-01-01T12:00:00Z",
+        "state": {"open": {"order": True}},
+        "history": [{"tool": "note", "args": known, "output": "order", "failed": False}],
+        "proposed": {"tool": "pay", "args": {"order": "order"}},
+    }
+    context = context_of(["This is a rule."], [tool("pay", {}), tool("note", {})])
+    policies = Draft((1,), (rule,)).policies(context)
+    record = {"now": "2026-01-02T12:00:00Z", "proposed": {"tool": "pay", "args": {"order": "o7"}}}
+    result = completed(record, policies, [replace(rule, cases=(case,))], ())
+    assert result is not None
+    assert result["state"] == {"open": {"o7": True}}
+    args = {"order": "o7", "text": "of order", "at": "2026-01-02T10:00:00+00:00"}
+    assert result["history"] == [{"tool": "note", "args": args, "output": "o7", "failed": False}]
 
 
 def test_a_call_is_in_one_question() -> None:

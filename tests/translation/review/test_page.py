@@ -61,6 +61,16 @@ def test_every_sentence_rule_question_and_finding_is_on_the_page(tmp_path: Path)
     assert "script" not in page.tags
 
 
+def test_the_first_open_question_stands_before_all_sentences(tmp_path: Path) -> None:
+    """With the command that answers it."""
+    policies = translated(tmp_path)
+    question = read_dossier(policies).review.open_questions[0]
+    page = PageParser(review_page(read_dossier(policies)))
+    top = page.text.partition("Contents")[0]
+    assert question.text in top
+    assert f"guardagent review {policies} --answer 1 'allowed'" in top
+
+
 def test_quotes_are_marked(tmp_path: Path) -> None:
     page = review_page(read_dossier(translated(tmp_path)))
     assert "<mark>Look up the customer</mark> before a refund." in page

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from guardagent.errors import InputError
+from guardagent.translation.context import read_inputs, shared_data
 from guardagent.translation.samples import (
     FactDescription,
     Shape,
     ToolSamples,
     TraceSamples,
     read_fact_descriptions,
+    read_host,
     read_samples,
     render,
 )
@@ -191,3 +193,53 @@ def test_keys_that_look_like_words_are_data_if_few_values_have_each() -> None:
     for _ in range(5):
         addresses.add({**record("home"), **record("work"), **record("billing"), **record("gift")})
     assert "orders.home.owner" in [path.path for path in addresses.paths("orders")]
+
+
+# --- the host
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"open": {"W12": {"paid": True, "kind": "gift"}, "W13": {"paid": False, "kind": "gift"}}, "tags": ["a"]},
+        {
+            "type": "object",
+            "properties": {
+                "open": {
+                    "type": "object",
+                    "additionalProperties": {
+                        "properties": {"paid": {"type": "boolean"}, "kind": {"type": "string", "enum": ["gift"]}}
+                    },
+                },
+                "tags": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+    ],
+)
+def test_a_host_is_described_by_a_schema_or_samples(tmp_path: Path, state: object) -> None:
+    """Its facts are known to the translation, and secrets are hidden."""
+    (tmp_path / "host.json").write_text(
+        json.dumps({"state": state, "facts": [{"age": 5, "user": {"id": "a"}}], "messages": [{"password": "x9"}]})
+    )
+    (tmp_path / "POLICY.md").write_text("Be kind.")
+    context = read_inputs(
+        tmp_path / "POLICY.md",
+        {"tools": [{"name": "pay", "description": "Pays."}]},
+        tmp_path,
+        host=tmp_path / "host.json",
+    )
+    assert {(fact.name, fact.type) for fact in context.facts} == {("age", "integer"), ("user", "object")}
+    text = shared_data(context)["samples"]
+    state_lines = {"state open.*.paid: boolean", "state tags[]: string"}
+    assert {*state_lines, "facts user.id: string", "messages password: string"} <= {*text.splitlines()}
+    assert "x9" not in text
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("[]", "is a list"), ('{"sate": {}}', "did you mean 'state'"), ('{"state": []}', "'state' is empty or a list")],
+)
+def test_another_host_is_an_error(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "host.json").write_text(content)
+    with pytest.raises(InputError, match=problem):
+        read_host(tmp_path / "host.json")
