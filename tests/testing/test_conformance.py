@@ -339,9 +339,14 @@ class StopsOneProcess(CustomProcess):
 class RunsWhatWasJudged(CustomProcess):
     """Judges all calls of a message, and then runs those that were allowed without their permits."""
 
+    judged = 0
+
     async def call(self, talk: Talk, call: HostCall) -> str | None:
-        if (await self.guard.abefore(call)).label == 0:
-            await asyncio.sleep(0 if call.args.get("order_id") == "A" else 0.3)
+        is_allowed = (await self.guard.abefore(call)).label == 0
+        self.judged += 1
+        while self.judged < 3 or not (call.args.get("order_id") == "A" or self.operator.shop.refunds):
+            await asyncio.sleep(0.01)
+        if is_allowed:
             await self.operator.shop.tool(call.tool)(**call.args)
         return None
 

@@ -176,8 +176,10 @@ class DeclaredLabels:
     def with_conditions(self, change: Callable[[LabelCondition], LabelCondition]) -> DeclaredLabels:
         """These labels with changed conditions."""
         changed = {
-            label: tuple(source if source.when is None else replace(source, when=change(source.when)) for source in own)
-            for label, own in self.sources.items()
+            label: tuple(
+                source if source.when is None else replace(source, when=change(source.when)) for source in sources
+            )
+            for label, sources in self.sources.items()
         }
         return DeclaredLabels(changed, self.propagating, self.ids)
 
@@ -256,7 +258,6 @@ _MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple}
 _OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
 
 
-
 class ItemLabels(NamedTuple):
     """The labels of a source with a condition.
 
@@ -305,15 +306,16 @@ class LeafReader:
 
     Attributes:
         by_labels: the leaves with each set of labels.
-        found: the number of each source whose path leads to a value, or to an empty list -> the labels there.
+        found_labels: the number of each source whose path leads to a value, or to an empty list -> the labels there.
         complete: whether the whole value could be read.
         opaque: whether it contains an object that is read by its attributes and its string.
     """
 
     def __init__(self) -> None:
         self.by_labels: dict[int, Leaves] = {}
-        self.found: dict[int, int] = {}
+        self.found_labels: dict[int, int] = {}
         self.complete, self.opaque = True, False
+        self._has_conditions = False
 
     def read(
         self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int | Callable[[Any], int]]] = ()
@@ -325,6 +327,7 @@ class LeafReader:
             labels: the labels of all of it.
             sources: (path, labels) of labelled parts; a function returns the labels of an item.
         """
+        self._has_conditions = any(callable(bits) for _, bits in sources)
         parts = ((path, ItemLabels(bits, value) if callable(bits) else bits) for path, bits in sources)
         self._read(value, labels, tuple((at, path, part) for at, (path, part) in enumerate(parts)), 0)
         for leaves in self.by_labels.values():
@@ -332,11 +335,12 @@ class LeafReader:
 
     def _read(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         if paths:
-            paths = tuple((at, _to_items(path, part, value), part) for at, path, part in paths)
+            if self._has_conditions:
+                paths = tuple((at, _to_items(path, part, value), part) for at, path, part in paths)
             for at, path, part in paths:
                 if not path:
                     bits = part if isinstance(part, int) else part.of(part.item)
-                    self.found[at] = self.found.get(at, 0) | bits
+                    self.found_labels[at] = self.found_labels.get(at, 0) | bits
                     labels |= bits
             paths = tuple(path for path in paths if path[1])
         if not paths:
@@ -411,15 +415,14 @@ class LeafReader:
             return
         named = tuple(path for path in paths if type(path[1][0]) is str)  # a field of a list is that of all its items
         if not values:
-            self.found |= {
+            self.found_labels |= {
                 at: part if isinstance(part, int) else 0 for at, path, part in paths if type(path[0]) is not int
             }
         for place, item in enumerate(values):
             here = (ALL_ITEMS, place, place - len(values))
             inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here) + named
-            inner = tuple(
-                (at, path, part if isinstance(part, int) else part._replace(item=item)) for at, path, part in inner
-            )
+            if self._has_conditions:
+                inner = tuple((at, path, _of_item(part, item)) for at, path, part in inner)
             self._read(item, labels, inner, depth + 1)
 
     def _read_object(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
@@ -431,6 +434,10 @@ class LeafReader:
             self.complete = False
             return
         self._read(content, labels, paths, depth + 1)
+
+
+def _of_item(part: PartLabels, item: Any) -> PartLabels:
+    return part if isinstance(part, int) else part._replace(item=item)
 
 
 def _to_items(path: Path, part: PartLabels, value: Any) -> Path:

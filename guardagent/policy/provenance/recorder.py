@@ -295,15 +295,13 @@ class SourceRecorder:
         self._seen |= whole
         self._maybe_seen |= maybe
         reader = LeafReader()
-        reader.read(
-            call.output,
-            whole,
-            [(path, bits if when is None else partial(self._of_item, when, bits, session)) for path, bits, when in parts],
-        )
+        of_items = partial(self._of_item, session)
+        labelled = [(path, partial(of_items, when, bits) if when else bits) for path, bits, when in parts]
+        reader.read(call.output, whole, labelled)
         missing = 0 if call.output is None else maybe
         for at, (_, labels, _) in enumerate(parts):
-            if at in reader.found:
-                surely, perhaps = self._split(reader.found[at])
+            if at in reader.found_labels:
+                surely, perhaps = self._split(reader.found_labels[at])
                 self._seen |= surely
                 self._maybe_seen |= perhaps
             else:
@@ -314,7 +312,7 @@ class SourceRecorder:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
 
-    def _of_item(self, when: LabelCondition, labels: int, session: Surroundings, item: Any) -> int:
+    def _of_item(self, session: Surroundings, when: LabelCondition, labels: int, item: Any) -> int:
         """The labels of an item; those that it may have are in the bits above all labels."""
         holds = when.holds(session, item)
         return (labels if holds else 0) if type(holds) is bool else labels << len(self.declared.names)

@@ -79,7 +79,7 @@ def check(
         scenario: one of `SCENARIOS`.
         folder: an empty folder for the shop and the ledger.
         make_guard: makes each guard, such as a `RemoteGuard`, from the operator and the options; None for a ToolGuard.
-        make_stop: stops what it names, such as `{"tool": "refund"}`, for such guards. Returns the calls that may still run.
+        make_stop: stops what it names, such as `{"tool": "refund"}`, for such guards. Returns the calls in flight.
 
     Returns:
         `held`, or the host's reason.

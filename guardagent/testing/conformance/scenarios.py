@@ -29,6 +29,7 @@ from guardagent.testing.conformance.host import (
     Shop,
     SubAgent,
     Turn,
+    as_object,
 )
 
 LIMIT = """
@@ -560,11 +561,12 @@ async def stopped_in_flight(stage: ScenarioStage) -> None:
 
 @scenario("stopped between parallel calls")
 async def stopped_between_parallel_calls(stage: ScenarioStage) -> None:
-    """If a person stops a tool after the first call of a message has begun, only those run that it may have let begin."""
+    """If a person stops a tool after the first call of a message has begun, the others do not begin."""
     operator, begun, allowed = stage.stoppable(LIMIT), set[tuple[Any, Any]](), set[tuple[Any, Any]]()
 
     def stop() -> None:
-        allowed.update((args["order_id"], args["amount"]) for _, args in operator.stop(tool="refund"))
+        in_flight = [as_object(args) for _, args in operator.stop(tool="refund")]
+        allowed.update((args["order_id"], args["amount"]) for args in in_flight)
         time.sleep(0.05)  # a call that had begun in another thread gets into the book
         begun.update(stage.shop.refunds)
 
