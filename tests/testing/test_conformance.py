@@ -344,7 +344,7 @@ class RunsWhatWasJudged(CustomProcess):
     async def call(self, talk: Talk, call: HostCall) -> str | None:
         is_allowed = (await self.guard.abefore(call)).label == 0
         self.judged += 1
-        while self.judged < 3 or not (call.args.get("order_id") == "A" or self.operator.shop.refunds):
+        while self.judged < 3 or not (call.args.get("order_id") == "A" or self.operator.shop.refunds):  # noqa: ASYNC110 - until two conditions hold
             await asyncio.sleep(0.01)
         if is_allowed:
             await self.operator.shop.tool(call.tool)(**call.args)
