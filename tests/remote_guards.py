@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from guardagent.server.access import AccessControl, Caller, CallerRole, TokenSto
 from guardagent.server.http.application import ServerApplication
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import ServerSettings
-from guardagent.testing.conformance import HostUnderTest, Operator, check
+from guardagent.testing.conformance import Call, HostUnderTest, Operator, check
 
 
 class RunningServer:
@@ -85,4 +85,11 @@ def remote_check(host: HostUnderTest, scenario: str, folder: Path) -> str:
             stack.callback(guard.close)
             return guard
 
-        return check(host, scenario, folder, make_guard)
+        return check(host, scenario, folder, make_guard, _stop)
+
+
+def _stop(operator: Operator, named: Mapping[str, str]) -> list[Call]:
+    """Stops calls as a person does at the console, which lists those in flight."""
+    admin = Caller("ann", frozenset({CallerRole.ADMIN}), "shop")
+    made = operator.kept["server"].service.stop_desk.stop(admin, {"reason": "wrong refunds", **named})
+    return [(call["tool"], call["args"]) for call in made["in_flight"]]

@@ -6,6 +6,7 @@ They work on a server, or on a stop file that guards in processes of this machin
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ def stop(
         made = new_stop(reason, getpass.getuser(), named, seconds=None if seconds is None else float(seconds))
         where.add(made)
         stopped: JSON = made.json
+        if made.named:
+            note("a stop file knows no names: if this one is misspelled, nothing is stopped; look at the next calls")
     else:
         stopped = where.ask("POST", "/v1/stops", {"reason": reason, "for": duration, **named})
     if as_json:
@@ -93,6 +96,8 @@ def stop(
     print_line(_row(stopped))
     for call in stopped.get("in_flight", ()):
         print_line(f"  still in flight: {escaped(call['tool'])} {escaped(call['id'])} of session {call['session']}")
+    for problem in stopped.get("unknown", ()):
+        note(f"{problem}; the stop holds all the same")
     if not stopped.get("complete", True):
         note("there are more open sessions; look at the console for their calls in flight")
     if stopped.get("void"):
@@ -125,6 +130,6 @@ def lift(name: Annotated[str, typer.Argument(metavar="ID", help="The id of the s
 def _row(values: JSON) -> str:
     stop = Stop.of({name: value for name, value in values.items() if name in Stop.__dataclass_fields__})
     named = ", ".join(f"{name} {escaped(value)}" for name, value in stop.named.items()) or "everything"
-    until = "" if stop.until is None else f", {left(stop.until - time.time())} left"
+    until = "" if stop.until is None else f", {left(math.ceil(stop.until - time.time()))} left"
     by = f"by {escaped(stop.by)}, {time_text(stop.since)}{until}"
     return f"{stop.id}: {named} is stopped: {escaped(stop.reason)} ({by})"

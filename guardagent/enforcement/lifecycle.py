@@ -473,9 +473,13 @@ class LocalLifecycle(CallLifecycle):
         return self.time_limit.run(call, lambda _: self.decider.request_approval(call, allowed))
 
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
-        if (stopped := self.decider.stopped(call)) is not None:
-            yield from self.withdraw(call, stopped.reasons[0])
+        used = yield from self._used(call, args)
+        if (stopped := self.decider.stopped(call)) is not None:  # last, as using a permit may have to wait
+            yield from self.withdraw(call, stopped.reasons[0], used=True)
             raise InputError(stopped.reasons[0])
+        return used
+
+    def _used(self, call: HostCall, args: Arguments | None) -> Procedure[dict[str, Any]]:
         seconds, pool = self.time_limit.seconds, self.time_limit.pool
         if self.shared:
             work: Callable[[], Arguments] = partial(self._use, call, args)

@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,7 +22,7 @@ from guardagent._support.execution import without_garbage_collection
 from guardagent._support.files import require_regular
 from guardagent._support.syntax import compile_pattern
 from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.evaluation.counter_definitions import compile_counter
+from guardagent.policy.evaluation.counter_definitions import compile_condition, compile_counter
 from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.inclusions import added
@@ -292,6 +293,7 @@ def _library(file: PolicyFile, functions: Functions, base: Policies | None) -> L
         }
     )
     _check_definitions(file, library)
+    library.sources = file.labels.with_conditions(partial(compile_condition, library=library))
     return library
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from guardagent.enforcement.ledger.history import FinalLedger
 from guardagent.enforcement.ledger.staging import staged
 from guardagent.enforcement.stops import GUARD, CallPlace, Stop, new_stop, tools_of
 from guardagent.enforcement.wire.values import WireError, WireField, WireShape
-from guardagent.errors import GuardError, LedgerError
+from guardagent.errors import GuardError, LedgerError, name_hint
 from guardagent.log import AuditLog
 from guardagent.policy.language.values import duration_of
 from guardagent.server.access import EVERY_TENANT, Caller
@@ -221,7 +221,8 @@ class StopDesk:
 
         Returns:
             The stop, the calls that were allowed before and may still run (`in_flight`; `complete` unless there are too
-            many sessions), and the number of requests for approval that are `void` from now on.
+            many sessions), the number of requests for approval that are `void` from now on, and what is `unknown`: the
+            problem of a session or a tool that nobody has now.
 
         Raises:
             InputError: the body is invalid.
@@ -245,16 +246,33 @@ class StopDesk:
     def _made(self, stop: Stop) -> JSON:
         self._book.add(stop)
         add_event("stop", {"stop": stop.id, "by": stop.by, **stop.named})
-        json: JSON = {**stop.json, "in_flight": [], "complete": True, "void": 0}
+        json: JSON = {**stop.json, "in_flight": [], "complete": True, "void": 0, "unknown": []}
+        sessions: list[HostSession] = []
         for tenant in self._tenants_of(stop):
             self._log(tenant).append({"kind": "stop", "stop": stop.id, "by": stop.by, "why": stop.reason, **stop.named})
             covered, further = self._sessions.search(tenant, None, MAX_SESSIONS, partial(_is_open_under, stop))
             json["complete"] &= further is None
+            sessions += covered
             for session in covered:
                 calls = self._book.in_flight(session.conversation)
                 json["in_flight"] += [_call_of(session, call) for call in calls if self._names(stop, session, call)]
             json["void"] += self._approvals.end(tenant, partial(self._is_void, stop, tenant))
+        if json["complete"]:
+            json["unknown"] += self._unknown(stop, sessions)
         return json
+
+    def _unknown(self, stop: Stop, sessions: Iterable[HostSession]) -> Iterator[str]:
+        """Yields what a stop names and no open session has."""
+        alike = {(session.tenant, session.attachment, session.policy, session.digest): session for session in sessions}
+        if stop.session is not None and not alike:
+            yield f"no open session has the id {stop.session!r}"
+        elif stop.tool is not None:
+            try:
+                known = frozenset[str]().union(*map(self._guards.tools, alike.values()))
+            except GuardError:  # a version is unknown here, and so are its tools
+                return
+            if stop.tool not in known:
+                yield f"no open session that it may cover has the tool {stop.tool!r}{name_hint(stop.tool, known)}"
 
     def lift(self, caller: Caller, name: str) -> JSON:
         """Lifts a stop.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def test_a_file_stops_the_guards_that_watch_it(guarded: ToolGuard, cli: Cli) -> 
     name = json.loads(stopped.out)["id"]
     listed = cli("stops", "list", "--file", "stops.json").out
     assert name in listed
+    assert re.search(r"(2 hours|1 hour 59 minutes) left", listed)
     assert 'tool "refund" is stopped: "wrong refunds"' in listed
     assert cli("stops", "lift", name, "--file", "stops.json").status == 0
     ran(guarded, refund())

@@ -20,6 +20,7 @@ from guardagent.packs.shell.packages import allowed, packages_in
         ("pip install --extra-index-url https://x.example a", ["pip:https://x.example", "pip:a"]),
         ("pip install git+https://x.example/a.git", ["pip:git+https://x.example/a.git"]),
         ("pip install $NAME", ["pip:?"]),
+        ("pip install *.whl 'evil==1.*'", ["pip:evil@1.*"]),
         ("pip install -e git+ssh://x.io/a -r https://x.io/r", ["pip:git+ssh://x.io/a", "pip:https://x.io/r"]),
         ("npm install -g evil; gem install -r evil; poetry add -e evil", ["npm:evil", "gem:evil", "pip:evil"]),
         ("uv add a && bash -c 'uv pip install b'", ["pip:a", "pip:b"]),
@@ -72,3 +73,29 @@ def test_what_the_list_lacks_needs_approval_and_nothing_does_without_a_list() ->
     assert decisions() == [Decision.ALLOW] * 4
     listed = decisions(constants={"packages": ["requests", "npm:eslint"]})
     assert listed == [Decision.ALLOW, Decision.ESCALATE, Decision.ESCALATE, Decision.ALLOW]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_pinned"),
+    [
+        ("pip install httpx==1.0 flask==3.0.1", True),
+        ("pip install -r requirements.txt; npm ci; uv sync", True),
+        ("npm i @acme/ui@1.2.3; go run x.io/z@v1.4.0; uvx ruff@0.9.1", True),
+        (f"docker pull python@sha256:{'a' * 64}", True),
+        ("pip install httpx", False),
+        ("pip install 'httpx>=1.0'", False),
+        ("pip install httpx==1.*", False),
+        ("pip install httpx==1.0 flask", False),
+        ("npm i react@1.2", False),
+        ("npx cowsay@latest", False),
+        ("npm i react@^1.2.3", False),
+        ("pip install $NAME", False),
+        ("docker run python:3.12", False),
+    ],
+)
+def test_an_exact_version_is_wanted_if_the_operator_says_so(command: str, is_pinned: bool) -> None:
+    for pinned in (True, False):
+        pack = {"pack": "guardagent:shell", "constants": {"pinned": pinned}}
+        session = load_policies(data={"version": 1, "include": [pack]}).session()
+        rules = session.check("bash", {"command": command}, reserve=False).rules
+        assert ("shell.installs" in rules) == (pinned and not is_pinned), rules

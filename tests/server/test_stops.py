@@ -55,6 +55,22 @@ def test_a_stop_covers_what_it_names_until_it_is_lifted(shop: LocalServer) -> No
     assert kinds.count("stop") == kinds.count("stop_lifted") == 7
 
 
+def test_a_stop_of_what_nobody_has_says_so_and_holds(shop: LocalServer) -> None:
+    agent, operator = shop.client(), shop.client("shop.operator")
+    agent.session("a")
+    for named, problem in (
+        ({"tool": "refnud"}, "has the tool 'refnud'; did you mean 'refund'?"),
+        ({"tool": "@monye"}, "has the tool '@monye'; did you mean '@money'?"),
+        ({"session": "b"}, "no open session has the id 'b'"),
+        ({"tool": "refund"}, None),
+        ({"tool": "@money", "session": "a"}, None),
+        ({}, None),
+    ):
+        unknown = operator.post("/v1/stops", WHY | named, 201)["unknown"]
+        assert [problem in text for text in unknown] == [True] if problem else not unknown
+    assert not agent.check(agent.session("b"), "1", "login")["in_flight"]  # it begins after its stop
+
+
 def test_the_denial_says_who_stopped_it_and_why(shop: LocalServer) -> None:
     agent = shop.client()
     session = agent.session()

@@ -315,6 +315,53 @@ class RulesForgetTheAnswer(CustomProcess):
         return text if getattr(self.guard, "answers", None) is None else super().answered(talk, text)
 
 
+@broken("stopped while a call waits")
+class RunsWhatIsApproved(CustomProcess):
+    """Runs an approved call without asking the guard once more."""
+
+    async def answer(self, question: Any, approval: Approval) -> Reply:
+        talk, call, _ = self.requests[question]
+        await self.operator.shop.tool(call.tool)(**call.args)
+        talk.waiting = []
+        return await self.go_on(talk)
+
+
+@broken("stopped in flight")
+class StopsOneProcess(CustomProcess):
+    """Looks at a stop file of its own, which nobody else knows."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator)
+        self.guard = operator.guard(stop_file=operator.shop.folder / "own.json")
+
+
+@broken("stopped between parallel calls")
+class RunsWhatWasJudged(CustomProcess):
+    """Judges all calls of a message, and then runs those that were allowed without their permits."""
+
+    judged = 0
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        is_allowed = (await self.guard.abefore(call)).label == 0
+        self.judged += 1
+        while self.judged < 3 or not (call.args.get("order_id") == "A" or self.operator.shop.refunds):  # noqa: ASYNC110 - until two conditions hold
+            await asyncio.sleep(0.01)
+        if is_allowed:
+            await self.operator.shop.tool(call.tool)(**call.args)
+        return None
+
+
+@broken("stopped while streaming")
+class StreamsUnguarded(CustomProcess):
+    """Guards only the first calls of a streamed run."""
+
+    async def call(self, talk: Talk, call: HostCall) -> str | None:
+        if talk.stream and self.operator.shop.refunds:
+            await self.operator.shop.tool(call.tool)(**call.args)
+            return None
+        return await super().call(talk, call)
+
+
 class RunsNothing(CustomProcess):
     """Runs no call at all, which is safe but useless."""
 

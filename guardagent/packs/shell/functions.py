@@ -12,7 +12,7 @@ from typing import Any
 from guardagent.packs import named_values
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
-from guardagent.packs.shell.packages import allowed, packages_in
+from guardagent.packs.shell.packages import allowed, is_pinned, packages_in
 from guardagent.packs.shell.paths import places
 from guardagent.packs.shell.script import require_parser
 
@@ -61,9 +61,17 @@ def _of_arguments(arguments: dict[str, Any], workspace: str) -> list[str] | None
 
 def other_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
     """The packages and images that a shell command takes from outside and a list lacks; none if the list is empty."""
+    return [name for name in _packages_of(arguments) if not allowed(name, listed)] if listed else []
+
+
+def unpinned_packages(arguments: dict[str, Any]) -> list[str]:
+    """The packages and images that a shell command takes from outside without an exact version or a digest."""
+    return [name for name in _packages_of(arguments) if not is_pinned(name)]
+
+
+def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:
     texts = [value for value in arguments.values() if isinstance(value, str)] + list(_texts(arguments))
-    names = (name for text in dict.fromkeys(texts) if listed for name in _packages(text))
-    return [name for name in dict.fromkeys(names) if not allowed(name, listed)]
+    return dict.fromkeys(name for text in dict.fromkeys(texts) for name in _packages(text))
 
 
 @lru_cache(1024)

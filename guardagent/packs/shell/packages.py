@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from guardagent.packs.shell.commands import after_options, all_commands, plain_words
 
 UNKNOWN = "?"
-_LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|.*\*")
+_LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|[^<>=!~]*\*")
 _ADDRESS = re.compile(r"[\w+]+://|git\+")
 _REGISTRY = re.compile(r"(?:--(?:extra-)?index(?:-url)?|--default-index|--registry|--find-links|--source|-i)=")
 _FILES = frozenset("-r --requirement --requirements -c --constraint --constraints".split())
@@ -58,6 +58,21 @@ def allowed(package: str, listed: Sequence[str]) -> bool:
             if exact or (wanted.endswith("*") and bare.startswith(wanted[:-1])):
                 return True
     return False
+
+
+_EXACT = re.compile(r"v?[0-9]+(?:[.+-][0-9A-Za-z]+)*")
+_EXACT_OF_NPM = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[.+-][0-9A-Za-z]+)*")  # `1.2` is a range there
+_DIGEST = re.compile(r".*@sha256:[0-9a-f]{64}")
+
+
+def is_pinned(package: str) -> bool:
+    """Whether a package, as `packages_in` returns it, has an exact version; an image, whether it has a digest."""
+    ecosystem, _, name = package.partition(":")
+    if ecosystem == "image":
+        return _DIGEST.fullmatch(name) is not None
+    at = name.find("@", 1)
+    exact = _EXACT_OF_NPM if ecosystem == "npm" else _EXACT
+    return at > 0 and UNKNOWN not in name and exact.fullmatch(name[at + 1 :]) is not None
 
 
 def _bare(name: str) -> str:

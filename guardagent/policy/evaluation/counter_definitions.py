@@ -1,14 +1,16 @@
-"""Compiles the counters of a policy file."""
+"""Compiles the counters of a policy file, and the conditions of its labels."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import NoReturn
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.counters import Counter
-from guardagent.policy.evaluation.history_query import Term
+from guardagent.policy.evaluation.history_query import Env, Term
 from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.file.rule_keys import CounterSource
@@ -19,9 +21,14 @@ from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.term_parser import read_term
+from guardagent.policy.language.values import as_read, field_of
+from guardagent.policy.provenance.readers import LabelCondition
 
 _PREFIX = "forall("  # reads a pattern as the language does
-_OF_SESSION = (*ast.OF_HISTORY, ast.CounterValue, ast.Sources, ast.Seen, ast.TimeOf)
+_OF_CALLS = (*ast.OF_HISTORY, ast.CounterValue, ast.TimeOf)
+_OF_SESSION = (*_OF_CALLS, ast.Sources, ast.Seen)
+_BOUND = re.compile(r"\b(?:all|any|count)\s*\(\s*(\w+)\s+in\b|\blet\s+(\w+)|(\w+)\s*:")  # names that are bound within
+_ITEM = "item"  # the name of the whole item in the condition of a label
 _NO_NUMBER = (
     *(ast.ListOf, ast.SetOf, ast.SetOperation, ast.And, ast.Or, ast.Negation, ast.Implies, ast.Compare, ast.Matches),
     *(ast.Known, ast.State, ast.Principal),
@@ -78,14 +85,43 @@ def _pattern(source: SourceText, library: Library) -> ast.Pattern:
     return rule.pattern
 
 
+def compile_condition(when: LabelCondition, library: Library) -> LabelCondition:
+    """Compiles the condition of a label. Names that the file does not declare are fields of the item.
+
+    Raises:
+        ContentError: it is invalid; with the line.
+    """
+    library = library.scoped(when.scopes)
+    declared, compiler = library.names, Compiler(library)
+    known = {**declared.constants, **declared.definitions}
+    bound = {name for names in _BOUND.findall(when.text.text) for name in names}
+    named = dict.fromkeys([_ITEM, *re.findall(r"[^\W\d]\w*", when.text.text)])
+    fields = [name for name in named if name not in bound and declared.find(name, known) is None]
+    node = _read(when.text, fields, library, _OF_CALLS, "the fields of the output, the state and facts")
+    slots = {name: compiler.place() for name in fields}
+    term = _compiled(node, when.text, compiler, slots)
+
+    def test(context: Any, item: Any) -> Any:
+        env: Env = [context, *[None] * (compiler.size - 1)]
+        for name, slot in slots.items():
+            env[slot] = as_read(item) if name == _ITEM else field_of(item, name)
+        return term(env)
+
+    return replace(when, test=test)
+
+
 def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
+    return _read(source, ast.names_in(pattern), library, _OF_SESSION, "the call alone")
+
+
+def _read(source: SourceText, names: Collection[str], library: Library, refused: Any, expected: str) -> ast.Term:
     try:
-        term = read_term(source.text, ast.names_in(pattern), library.names)
+        term = read_term(source.text, names, library.names)
     except TemporalError as error:
         _fail(source, error)
     for node in ast.walk(term):
-        if isinstance(node, _OF_SESSION):
-            raise source.error(f"{text_of(node)[:60]!r} reads other calls; expected an expression over the call alone")
+        if isinstance(node, refused):
+            raise source.error(f"{text_of(node)[:60]!r} reads other calls; expected an expression over {expected}")
     return term
 
 

@@ -44,7 +44,7 @@ from guardagent.policy.file.policy_keys import (
 )
 from guardagent.policy.file.rule_keys import COUNTER, POLICIES, CounterSource, counter_problem
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
-from guardagent.policy.provenance.readers import MODEL, DeclaredLabels, InvalidSourceError, LabelSource
+from guardagent.policy.provenance.readers import MODEL, DeclaredLabels, InvalidSourceError, LabelCondition, LabelSource
 from guardagent.policy.views import CallView
 
 _LABEL = r"(?!(?:AND|OR|NOT|in|matches|true|false|True|False|model)$)[A-Za-z_]\w*"
@@ -56,10 +56,11 @@ _EXPECTED = "a tool, 'TOOL.field', 'TOOL[*].field', '@tag', 'request', 'messages
 
 @dataclass(frozen=True, slots=True)
 class WrittenLabel:
-    """A label as written: its sources with their places, and whether it propagates."""
+    """A label as written: its sources with their places, whether it propagates, and the condition on each item."""
 
     sources: tuple[tuple[LabelSource, SourceText], ...]
     propagate: bool = False
+    when: SourceText | None = None
 
 
 @reads(text.schema)
@@ -84,6 +85,12 @@ _FULL_FORM = Key(
     keys=keys(
         Key("from", one_or_more, "a source, or a list of them", "The sources.", required=True, item=_SOURCES.item),
         Key("propagate", flag, "true or false", "Whether a tool passes the label from its arguments to its output."),
+        Key(
+            "when",
+            text,
+            "a condition over the fields of the output, such as 'sender in state.contacts'",
+            "Which outputs, or items of their lists, have the label. If it is unknown, the label is uncertain.",
+        ),
     ),
 )
 
@@ -92,7 +99,11 @@ _FULL_FORM = Key(
 def _label(node: SourceNode, _: Key) -> WrittenLabel:
     if isinstance(node.value, dict):
         values = mapping(node, _FULL_FORM)
-        return WrittenLabel(values["from"], values.get("propagate", False))
+        label = WrittenLabel(values["from"], values.get("propagate", False), values.get("when"))
+        for source, place in label.sources if label.when is not None else ():
+            if source.kind != "tool":
+                raise place.error(f"{shortened(place.text)!r} has no fields for 'when'; expected outputs of a tool")
+        return label
     return WrittenLabel(one_or_more(node, _SOURCES))
 
 
@@ -146,7 +157,11 @@ def declared_labels(values: Mapping[str, Any]) -> DeclaredLabels:
     """
     written: Mapping[str, WrittenLabel] = values.get("labels", {})
     sources = {
-        label: tuple(label_source for source, place in of.sources for label_source in _expanded(source, place, values))
+        label: tuple(
+            replace(label_source, when=None if of.when is None else LabelCondition(of.when))
+            for source, place in of.sources
+            for label_source in _expanded(source, place, values)
+        )
         for label, of in written.items()
     }
     propagating = frozenset(label for label, of in written.items() if of.propagate)

@@ -246,7 +246,7 @@ MERGING: Mapping[str, Merging] = {
     "constants": _NAMES,
     "definitions": _NAMES,
     "places": Merging(_places, _places_under),
-    "labels": Merging(_labels),
+    "labels": Merging(_labels, lambda labels, prefix: labels.under(prefix)),
     "counters": _NAMES,
     "shadow": Merging(_own),
     "tools": Merging(_tools),

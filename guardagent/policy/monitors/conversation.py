@@ -399,7 +399,7 @@ class ConversationState:
         for number in call.applicability.indexes if call.status != "withdrawn" else ():
             self.context.indexes[number].add(self.context, call)
         if self.context.provenance is not None and call.status != "withdrawn":
-            self.context.provenance.record(call)
+            self.context.provenance.record(call, self.context)
 
     def _reopen(self, call: SessionCall, memento: Memento) -> None:
         call.output = call.status = None

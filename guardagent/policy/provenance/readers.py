@@ -10,6 +10,8 @@ A label is a set of sources, which name tools, fields, messages and facts:
     messages.system         the messages of another role
     fact.contacts           a fact of the host
 
+A source in outputs may have a condition on the fields of each item: those of the last list on its path, or the output.
+
 A string that holds a JSON object or list stands for its content.
 
 A host may show a window of its messages, summarise old ones, or let a user edit one. A message that was read stays
@@ -21,8 +23,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -30,11 +32,14 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from uuid import UUID
 
-from guardagent.policy.language.values import StringSet, Unknown, kind_of, parsed
+from guardagent.policy.language.values import StringSet, Truth, Unknown, as_read, kind_of, not_boolean, parsed
 from guardagent.policy.provenance.amounts import number_key
+
+if TYPE_CHECKING:
+    from guardagent.policy.file.source_tree import SourceText
 
 # --- labels
 
@@ -56,16 +61,43 @@ class InvalidSourceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class LabelCondition:
+    """The condition under which an item of an output has a label.
+
+    Attributes:
+        text: the condition as written.
+        scopes: the prefixes of the names that it can use without a prefix.
+        test: decides on an item, with the context of the session; None in policies for inspection.
+    """
+
+    text: SourceText
+    scopes: tuple[str, ...] = ("",)
+    test: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
+
+    def holds(self, context: Any, item: Any) -> Truth:
+        """Whether an item has the label. Unknown if a field is missing, or the condition raises an error."""
+        if self.test is None:
+            return Unknown("the condition is not compiled")
+        try:
+            truth = self.test(context, item)
+        except Exception as error:  # noqa: BLE001 - a function of the operator may raise anything
+            return Unknown(f"the condition raised {type(error).__name__}")
+        return truth if type(truth) is bool else not_boolean(truth)
+
+
+@dataclass(frozen=True, slots=True)
 class LabelSource:
     """A source of a label.
 
     Attributes:
         kind: what it names.
         name: the text of a tool with its path, a role, or a fact.
+        when: the condition on each item, if it has one.
     """
 
     kind: Kind
     name: str
+    when: LabelCondition | None = None
 
     @classmethod
     def read(cls, text: str) -> LabelSource:
@@ -109,6 +141,9 @@ def _path(text: str) -> Path:
     return tuple(name or (ALL_ITEMS if item == "*" else int(item)) for name, item in steps)
 
 
+LabelledPath = tuple[Path, int, LabelCondition | None]
+
+
 @dataclass(frozen=True)
 class DeclaredLabels:
     """The labels of a policy file. A set of labels is a number, with a bit for each label.
@@ -122,7 +157,7 @@ class DeclaredLabels:
     sources: Mapping[str, Sequence[LabelSource]] = field(default_factory=dict)
     propagating: frozenset[str] = frozenset()
     ids: tuple[str, ...] = ()
-    _paths: dict[str, tuple[tuple[Path, int], ...]] = field(default_factory=dict, compare=False, repr=False)
+    _paths: dict[str, tuple[LabelledPath, ...]] = field(default_factory=dict, compare=False, repr=False)
     _sets: dict[int, StringSet] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -137,6 +172,20 @@ class DeclaredLabels:
     def tools(self) -> frozenset[str]:
         """The tools that the labels can name."""
         return frozenset(tool for sources in self.sources.values() for source in sources for tool in source.tools)
+
+    def with_conditions(self, change: Callable[[LabelCondition], LabelCondition]) -> DeclaredLabels:
+        """These labels with changed conditions."""
+        changed = {
+            label: tuple(
+                source if source.when is None else replace(source, when=change(source.when)) for source in sources
+            )
+            for label, sources in self.sources.items()
+        }
+        return DeclaredLabels(changed, self.propagating, self.ids)
+
+    def under(self, prefix: str) -> DeclaredLabels:
+        """The labels of an included file with a prefix; they keep their names."""
+        return self.with_conditions(lambda when: replace(when, scopes=tuple(prefix + scope for scope in when.scopes)))
 
     def bits(self, labels: Iterable[str]) -> int:
         return sum(self.bit_of[label] for label in set(labels))
@@ -153,12 +202,12 @@ class DeclaredLabels:
             self._sets[bits] = string_set
         return string_set
 
-    def paths_of(self, tool: str) -> tuple[tuple[Path, int], ...]:
-        """(path, labels) for each source in the outputs of a tool."""
+    def paths_of(self, tool: str) -> tuple[LabelledPath, ...]:
+        """(path, labels, condition) for each source in the outputs of a tool."""
         paths = self._paths.get(tool)
         if paths is None:
-            of_tool = ((source.path_of(tool), self.bits([label])) for label, source in self._all())
-            paths = tuple((path, bits) for path, bits in of_tool if path is not None)
+            of_tool = ((source.path_of(tool), self.bits([label]), source.when) for label, source in self._all())
+            paths = tuple((path, bits, when) for path, bits, when in of_tool if path is not None)
             if len(self._paths) < 10_000:
                 self._paths[tool] = paths
         return paths
@@ -169,7 +218,7 @@ class DeclaredLabels:
     def of_tool(self, tool: str) -> int:
         """All labels that an output of a tool can have."""
         length = 0
-        for _, bits in self.paths_of(tool):
+        for _, bits, _ in self.paths_of(tool):
             length |= bits
         return length
 
@@ -208,7 +257,21 @@ _NUMBERS = frozenset({int, float, Decimal})
 _MAPPINGS, _LISTS = frozenset({dict, MappingProxyType}), frozenset({list, tuple})
 _OPENING = frozenset({"{", "[", " ", "\t", "\r", "\n"})  # the first character of a JSON object or list
 
-Paths = tuple[tuple[int, Path, int], ...]  # (the number of a source, the rest of its path, its labels)
+
+class ItemLabels(NamedTuple):
+    """The labels of a source with a condition.
+
+    Attributes:
+        of: returns the labels of an item.
+        item: the last item of a list on the path so far, or the whole output.
+    """
+
+    of: Callable[[Any], int]
+    item: Any
+
+
+PartLabels = int | ItemLabels
+Paths = tuple[tuple[int, Path, PartLabels], ...]  # (the number of a source, the rest of its path, its labels)
 
 
 def is_one_string(value: Any) -> bool:
@@ -243,33 +306,41 @@ class LeafReader:
 
     Attributes:
         by_labels: the leaves with each set of labels.
-        found_paths: the numbers of the sources whose path leads to a value, or to an empty list.
+        found_labels: the number of each source whose path leads to a value, or to an empty list -> the labels there.
         complete: whether the whole value could be read.
         opaque: whether it contains an object that is read by its attributes and its string.
     """
 
     def __init__(self) -> None:
         self.by_labels: dict[int, Leaves] = {}
-        self.found_paths: set[int] = set()
+        self.found_labels: dict[int, int] = {}
         self.complete, self.opaque = True, False
+        self._has_conditions = False
 
-    def read(self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int]] = ()) -> None:
+    def read(
+        self, value: Any, labels: int = 0, sources: Sequence[tuple[Path, int | Callable[[Any], int]]] = ()
+    ) -> None:
         """Collects the leaves of a value.
 
         Args:
             value: the value.
             labels: the labels of all of it.
-            sources: (path, labels) of labelled parts.
+            sources: (path, labels) of labelled parts; a function returns the labels of an item.
         """
-        self._read(value, labels, tuple((at, path, bits) for at, (path, bits) in enumerate(sources)), 0)
+        self._has_conditions = any(callable(bits) for _, bits in sources)
+        parts = ((path, ItemLabels(bits, value) if callable(bits) else bits) for path, bits in sources)
+        self._read(value, labels, tuple((at, path, part) for at, (path, part) in enumerate(parts)), 0)
         for leaves in self.by_labels.values():
             leaves.names = set(map(str, leaves.names))
 
     def _read(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         if paths:
-            for at, path, bits in paths:
+            if self._has_conditions:
+                paths = tuple((at, _to_items(path, part, value), part) for at, path, part in paths)
+            for at, path, part in paths:
                 if not path:
-                    self.found_paths.add(at)
+                    bits = part if isinstance(part, int) else part.of(part.item)
+                    self.found_labels[at] = self.found_labels.get(at, 0) | bits
                     labels |= bits
             paths = tuple(path for path in paths if path[1])
         if not paths:
@@ -344,11 +415,15 @@ class LeafReader:
             return
         named = tuple(path for path in paths if type(path[1][0]) is str)  # a field of a list is that of all its items
         if not values:
-            self.found_paths.update(at for at, path, _ in paths if type(path[0]) is not int)
+            self.found_labels |= {
+                at: part if isinstance(part, int) else 0 for at, path, part in paths if type(path[0]) is not int
+            }
         for place, item in enumerate(values):
             here = (ALL_ITEMS, place, place - len(values))
-            inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here)
-            self._read(item, labels, inner + named, depth + 1)
+            inner = tuple((at, path[1:], bits) for at, path, bits in paths if path[0] in here) + named
+            if self._has_conditions:
+                inner = tuple((at, path, _of_item(part, item)) for at, path, part in inner)
+            self._read(item, labels, inner, depth + 1)
 
     def _read_object(self, value: Any, labels: int, paths: Paths, depth: int) -> None:
         """Reads a model, a dataclass or another object of the host by its content."""
@@ -359,6 +434,18 @@ class LeafReader:
             self.complete = False
             return
         self._read(content, labels, paths, depth + 1)
+
+
+def _of_item(part: PartLabels, item: Any) -> PartLabels:
+    return part if isinstance(part, int) else part._replace(item=item)
+
+
+def _to_items(path: Path, part: PartLabels, value: Any) -> Path:
+    """A path that ends at a list and has a condition goes on to the items of the list."""
+    if path or isinstance(part, int):
+        return path
+    read = parsed(value) if type(value) is str and value.lstrip()[:1] == "[" else as_read(value)
+    return (ALL_ITEMS,) if kind_of(read) in ("list", "set") else path
 
 
 def _content(value: Any) -> Any:

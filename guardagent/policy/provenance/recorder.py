@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from guardagent.policy.evaluation.history_query import PastCall
@@ -18,6 +18,7 @@ from guardagent.policy.provenance.readers import (
     HOST_ROLES,
     DeclaredLabels,
     HostMessage,
+    LabelCondition,
     LeafReader,
     Leaves,
     MessageReader,
@@ -283,22 +284,26 @@ class SourceRecorder:
             self._reader.loaded(kept["place"], messages)
             self._record_messages(messages)
 
-    def record(self, call: PastCall) -> None:
+    def record(self, call: PastCall, session: Surroundings) -> None:
         """Records the output of a call whose outcome is known."""
         declared = self.declared.paths_of(call.tool)
         raised, maybe = _raised(call)
         whole = raised
-        for path, labels in declared:
-            whole |= 0 if path else labels
-        parts = [(path, labels) for path, labels in declared if path]
+        for path, labels, when in declared:
+            whole |= 0 if path or when else labels
+        parts = [part for part in declared if part[0] or part[2]]
         self._seen |= whole
         self._maybe_seen |= maybe
         reader = LeafReader()
-        reader.read(call.output, whole, parts)
+        of_items = partial(self._of_item, session)
+        labelled = [(path, partial(of_items, when, bits) if when else bits) for path, bits, when in parts]
+        reader.read(call.output, whole, labelled)
         missing = 0 if call.output is None else maybe
-        for at, (_, labels) in enumerate(parts):
-            if at in reader.found_paths:
-                self._seen |= labels
+        for at, (_, labels, _) in enumerate(parts):
+            if at in reader.found_labels:
+                surely, perhaps = self._split(reader.found_labels[at])
+                self._seen |= surely
+                self._maybe_seen |= perhaps
             else:
                 missing |= labels
         self._maybe_seen |= missing
@@ -306,6 +311,17 @@ class SourceRecorder:
         if not reader.complete:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
+
+    def _of_item(self, session: Surroundings, when: LabelCondition, labels: int, item: Any) -> int:
+        """The labels of an item; those that it may have are in the bits above all labels."""
+        holds = when.holds(session, item)
+        return (labels if holds else 0) if type(holds) is bool else labels << len(self.declared.names)
+
+    def _split(self, labels: int) -> tuple[int, int]:
+        """(certain, possible) labels of the leaves of an output."""
+        size = len(self.declared.names)
+        certain = labels & (1 << size) - 1
+        return certain, labels >> size & ~certain
 
     def _record_leaves(self, call: PastCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
@@ -316,17 +332,20 @@ class SourceRecorder:
         doubtful: set[str] = set()
         for labels, leaves in reader.by_labels.items():
             keys = self._keys(leaves)
-            if echo and (not labels or call.status != "ok"):
+            certain, perhaps = self._split(labels)
+            if echo and (not certain or call.status != "ok"):
                 doubtful |= keys & echo if labels else set()
                 keys -= echo
-            origins = [Origin(labels, ((labels, place),))]
+            origins = [Origin(certain, ((certain, place),))]
+            if perhaps:
+                origins.append(Origin(0, ((perhaps, f"{place}, where the 'when' of a label is unknown"),), perhaps))
             if missing:
                 origins.append(Origin(0, ((missing, f"{place}, which lacks a labelled field"),), missing))
             for origin in origins:
                 self._add(keys, origin)
                 self._keep_prose(leaves.strings, origin)
         if doubtful:
-            self._add(doubtful, Origin(0, ((every, f"{place}, which failed and repeats its argument"),), every))
+            self._add(doubtful, Origin(0, ((every, f"{place}, which repeats its argument"),), every))
 
     def _keep_prose(self, texts: list[str], origin: Origin) -> None:
         """Keeps texts whose runs of words are recorded at the first lookup that needs them."""
@@ -405,7 +424,7 @@ class SourceRecorder:
             if gap.labels & wanted:
                 return Unknown(gap.why)
         if self._maybe_seen & wanted:
-            return Unknown("an output lacks a labelled field, or a message was inserted or changed")
+            return Unknown("a label of an output is uncertain, or a message was inserted or changed")
         known = [labels for path, labels in self.declared.facts.items() if _fact(session.facts, path) is not None]
         return any(labels & wanted for labels in known)
 

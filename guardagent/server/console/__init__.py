@@ -181,11 +181,13 @@ def time_text(value: float | str) -> str:
 
 
 def left(seconds: float) -> str:
-    """Returns a duration in its largest unit, such as `12 minutes`."""
+    """Returns a duration in its largest unit, such as `12 minutes`; below three, with the rest: `1 hour 59 minutes`."""
     seconds = max(0, int(seconds))
     unit, size = next((unit for unit in _UNITS if seconds >= unit[1]), ("second", 1))
-    count = seconds // size
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    count, rest = divmod(seconds, size)
+    below = next((of_rest for of_rest in _UNITS if of_rest[1] < size), ("second", 1))
+    further = f" {left(rest - rest % below[1])}" if count < 3 and rest >= below[1] else ""
+    return f"{count} {unit}{'' if count == 1 else 's'}{further}"
 
 
 def lasting(seconds: float) -> str:

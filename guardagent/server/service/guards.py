@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent._support.execution import combine, verdict_or_denial
 from guardagent.enforcement import ToolGuard
+from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.staging import StagedLog
 from guardagent.enforcement.names import ToolSpec
-from guardagent.enforcement.stops import Stops
+from guardagent.enforcement.stops import Stops, tools_of
 from guardagent.enforcement.wire.messages import TOOL, read_tool, write_tool
 from guardagent.enforcement.wire.values import WireField, WireShape, items, read_value, strings
 from guardagent.errors import InputError, LedgerError, LogError, UnknownNameError
@@ -377,6 +378,18 @@ class GuardCache:
         if guard is not None:
             self._touch(session.conversation, guard)
         return guard
+
+    def tools(self, session: HostSession) -> frozenset[str]:
+        """Returns the names of a session's tools and of those that its rules know, as stops name them.
+
+        Raises:
+            GuardError: as `of`.
+        """
+        guard, attachment = self.of(session), self._attachments.find(session.tenant, session.attachment)
+        policies = guard.policies
+        names = {*policies.of_tool.known, *(f"@{tag.removeprefix('@')}" for tag in policies.tags)}
+        calls = (HostCall(spec.name, {}, session.conversation) for spec in attachment.tools)
+        return frozenset(names.union(*(tools_of(call, guard.names, policies) for call in calls)))
 
     def new(self, attachment: ToolAttachment, version: Policies, candidate: Policies | None = None) -> ToolGuard:
         """Returns a new guard for the tools of an agent.

@@ -21,6 +21,7 @@ from guardagent.testing.conformance.host import (
     Desk,
     HandOff,
     HostUnderTest,
+    MakeStop,
     OneId,
     Operator,
     Process,
@@ -41,6 +42,7 @@ __all__ = [
     "Desk",
     "HandOff",
     "HostUnderTest",
+    "MakeStop",
     "NotConformingError",
     "OneId",
     "Operator",
@@ -64,7 +66,11 @@ SECONDS = 180.0
 
 
 def check(
-    host: HostUnderTest, scenario: str, folder: Path, make_guard: Callable[..., EnforcementPoint] | None = None
+    host: HostUnderTest,
+    scenario: str,
+    folder: Path,
+    make_guard: Callable[..., EnforcementPoint] | None = None,
+    make_stop: MakeStop | None = None,
 ) -> str:
     """Runs a scenario in a host, unless the host gives a reason why it cannot occur there.
 
@@ -73,6 +79,7 @@ def check(
         scenario: one of `SCENARIOS`.
         folder: an empty folder for the shop and the ledger.
         make_guard: makes each guard, such as a `RemoteGuard`, from the operator and the options; None for a ToolGuard.
+        make_stop: stops what it names, such as `{"tool": "refund"}`, for such guards. Returns the calls in flight.
 
     Returns:
         `held`, or the host's reason.
@@ -87,7 +94,8 @@ def check(
     if scenario in host.cannot:
         return _reason(host.cannot[scenario])
     try:
-        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](ScenarioStage(host, folder, scenario, make_guard)), SECONDS))
+        stage = ScenarioStage(host, folder, scenario, make_guard, make_stop)
+        asyncio.run(asyncio.wait_for(SCENARIOS[scenario](stage), SECONDS))
     except NotImplementedError as error:
         problem = f"{host.name!r} lacks {str(error)!r}; implement it, or give a reason for {scenario!r} in 'cannot'"
         raise NotConformingError(problem) from error

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from guardagent.enforcement import Approval, EnforcementPoint, SqliteLedger, ToolGuard
+from guardagent.enforcement.stops import StopFile, new_stop
 from guardagent.types import Decision, Verdict
 
 SECRET = "47x11"  # noqa: S105 - of nobody; no random identifier has an x
@@ -35,10 +36,14 @@ class Shop:
 
     Args:
         folder: the folder of its book.
+
+    Attributes:
+        when_paid: order -> called once a tool in this process has paid it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.when_paid: dict[str, Callable[[], None]] = {}
         self._book = folder / "book.jsonl"
 
     # --- its tools
@@ -53,6 +58,7 @@ class Shop:
     async def refund(self, order_id: str, amount: int = 500) -> str:
         """Pays an order back: 500 unless another amount is given."""
         self._note("refund", order_id, amount)
+        self.when_paid.get(order_id, bool)()
         while self._flag(f"held {order_id}").exists():  # noqa: ASYNC110 - another process may let go
             await asyncio.sleep(0.01)
         if self._flag("silent").exists():
@@ -212,6 +218,8 @@ class Operator:
         retries: the host's retries of a call that raised an error, if it supports them.
         kept: the host's data that outlives a process, such as checkpoints.
         make_guard: makes the guard of a process from this operator and the options of `guard`; None for a ToolGuard.
+        stops: the stop file of each ToolGuard; None if nothing is stopped.
+        make_stop: stops what it names for the guards of `make_guard`. Returns the calls that may still run.
     """
 
     shop: Shop
@@ -223,13 +231,29 @@ class Operator:
     retries: int = 0
     kept: dict[str, Any] = field(default_factory=dict)
     make_guard: Callable[..., EnforcementPoint] | None = None
+    stops: Path | None = None
+    make_stop: MakeStop | None = None
 
     def guard(self, **options: Any) -> EnforcementPoint:
         """Builds the guard of one process; call it once, not for each agent."""
         options = {"answers": NoSecrets() if self.answers else None, **options}
         if self.make_guard is not None:
             return self.make_guard(self, **options)
-        return ToolGuard(self.policies, **{"ledger": self.ledger and SqliteLedger(self.ledger), **options})
+        own = {"ledger": self.ledger and SqliteLedger(self.ledger), "stop_file": self.stops}
+        return ToolGuard(self.policies, **{**own, **options})
+
+    def stop(self, **named: str) -> Sequence[Call]:
+        """Stops the calls that fit the names, such as `tool="refund"`, or all. Returns those that may still begin."""
+        if self.make_guard is None and self.stops is not None:
+            StopFile(self.stops, create=True).add(new_stop("wrong refunds", "ann", named))
+            return ()
+        if self.make_stop is None:
+            raise NotImplementedError("make_stop")
+        return self.make_stop(self, named)
+
+
+MakeStop = Callable[[Operator, Mapping[str, str]], Sequence[Call]]
+"""Makes a stop. Returns the calls that may still run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Each also allows a call, so that a host that runs nothing at all fails.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from guardagent.testing.conformance.host import (
     Call,
     HandOff,
     HostUnderTest,
+    MakeStop,
     OneId,
     Operator,
     Process,
@@ -26,6 +28,8 @@ from guardagent.testing.conformance.host import (
     Script,
     Shop,
     SubAgent,
+    Turn,
+    as_object,
 )
 
 LIMIT = """
@@ -78,7 +82,7 @@ class ScenarioStage:
         host: the host under test.
         folder: an empty folder.
         scenario: the name, for messages.
-        make_guard: as of `Operator`.
+        make_guard, make_stop: as of `Operator`.
     """
 
     def __init__(
@@ -87,17 +91,20 @@ class ScenarioStage:
         folder: Path,
         scenario: str,
         make_guard: Callable[..., EnforcementPoint] | None = None,
+        make_stop: MakeStop | None = None,
     ) -> None:
-        self.shop, self._make_guard = Shop(folder), make_guard
+        self.shop, self._made = Shop(folder), {"make_guard": make_guard, "make_stop": make_stop}
         self._host, self._folder, self._scenario = host, folder, scenario
 
     def operator(self, *rules: str, **options: Any) -> Operator:
         """Configures an operator with these rules."""
         path = self._folder / "policies.yaml"
         path.write_text(f"version: 1\nfailed_output: ^Error\npolicies:{''.join(rules)}")
-        return Operator(
-            self.shop, path, **{"ledger": self._folder / "ledger.db", "make_guard": self._make_guard, **options}
-        )
+        return Operator(self.shop, path, **{"ledger": self._folder / "ledger.db", **self._made, **options})
+
+    def stoppable(self, *rules: str) -> Operator:
+        """Configures an operator who can stop calls."""
+        return self.operator(*rules, stops=self._folder / "stops.json")
 
     def process(self, operator: Operator) -> AbstractAsyncContextManager[Process]:
         """Starts one more process of the operator."""
@@ -111,10 +118,20 @@ class ScenarioStage:
         """Requires that the shop has paid exactly these refunds, in any order."""
         self.expect(sorted(self.shop.refunds) == sorted(expected), f"refunds {list(expected)}", self.shop.refunds)
 
-    async def mid_tool(self, process: Process, order: str) -> asyncio.Future[Reply]:
-        """Starts a run whose refund is paid and has not returned."""
+    async def mid_tool(
+        self, process: Process, order: str, *further: Turn, beside: Sequence[Call] = (), **options: Any
+    ) -> asyncio.Future[Reply]:
+        """Starts a run whose refund is paid and has not returned.
+
+        Args:
+            process: the process.
+            order: the order.
+            further: the turns after it.
+            beside: further calls in the turn of the refund.
+            options: as of `Process.run`.
+        """
         self.shop.hold(order)
-        running = asyncio.ensure_future(process.run([[refund(order)]]))
+        running = asyncio.ensure_future(process.run([[refund(order), *beside], *further], **options))
         while (order, 50) not in self.shop.refunds:
             self.expect(not running.done(), f"a refund of {order}", self.shop.refunds)
             await asyncio.sleep(0.01)
@@ -507,3 +524,73 @@ async def rules_about_the_answer(stage: ScenarioStage) -> None:
     stage.expect("50 back" not in early.shown, "no answer before the refund", early.shown)
     stage.expect("50 back" in plain.shown, "the harmless answer", plain.shown)
     stage.paid(("A", 50), ("B", 50), ("C", 50))
+
+
+@scenario("stopped while a call waits")
+async def stopped_while_a_call_waits(stage: ScenarioStage) -> None:
+    """After a person stops a tool, an approval lets no waiting call of it run; other tools run on."""
+    operator = stage.stoppable(APPROVED)
+    async with stage.process(operator) as process:
+        question = stage.question_of(await process.run([[refund("A", 500)]]))
+        operator.stop(tool="refund")
+        await asyncio.gather(process.answer(question, YES), return_exceptions=True)
+        async with stage.process(operator) as other:
+            await asyncio.gather(other.answer(question, YES), return_exceptions=True)
+        await approved(process, await process.run([[refund("B")], [LOGIN]], conversation="c2"))
+    stage.paid()
+    stage.expect(stage.shop.logins == ["ann@example.com"], "a login", stage.shop.logins)
+
+
+@scenario("stopped in flight")
+async def stopped_in_flight(stage: ScenarioStage) -> None:
+    """After a person stops everything while a call runs, no further call runs, in no conversation and no process."""
+    operator = stage.stoppable(LIMIT)
+    async with stage.process(operator) as process:
+        running = await stage.mid_tool(process, "A", [refund("B")], [LOGIN])
+        operator.stop()
+        with suppress(Exception):  # some hosts end the run by an error
+            await process.run([[refund("C")], [LOGIN]], conversation="c2")
+        async with stage.process(operator) as other:
+            with suppress(Exception):
+                await other.run([[refund("C")], [LOGIN]])
+        stage.shop.let_go("A")
+        await asyncio.gather(running, return_exceptions=True)
+    stage.paid(("A", 50))
+    stage.expect(stage.shop.logins == [], "no login", stage.shop.logins)
+
+
+@scenario("stopped between parallel calls")
+async def stopped_between_parallel_calls(stage: ScenarioStage) -> None:
+    """If a person stops a tool after the first call of a message has begun, the others do not begin."""
+    operator, begun, allowed = stage.stoppable(LIMIT), set[tuple[Any, Any]](), set[tuple[Any, Any]]()
+
+    def stop() -> None:
+        in_flight = [as_object(args) for _, args in operator.stop(tool="refund")]
+        allowed.update((args["order_id"], args["amount"]) for args in in_flight)
+        time.sleep(0.05)  # a call that had begun in another thread gets into the book
+        begun.update(stage.shop.refunds)
+
+    stage.shop.when_paid["A"] = stop
+    async with stage.process(operator) as process:
+        running = await stage.mid_tool(process, "A", [refund("C")], beside=[refund("B"), LOGIN])
+        if not begun:  # the tools are in another process
+            stop()
+        stage.shop.let_go("A")
+        await asyncio.gather(running, return_exceptions=True)
+    paid = {*stage.shop.refunds}
+    stage.expect(begun <= paid <= begun | allowed, f"refunds {begun}, or of {allowed}", paid)
+    stage.expect(stage.shop.logins == ["ann@example.com"], "a login", stage.shop.logins)
+
+
+@scenario("stopped while streaming")
+async def stopped_while_streaming(stage: ScenarioStage) -> None:
+    """After a person stops a tool in a streamed run, its calls do not run, and the stream goes on without them."""
+    operator = stage.stoppable(LIMIT, ANSWERS)
+    async with stage.process(operator) as process:
+        running = await stage.mid_tool(process, "A", [refund("B")], [LOGIN], "You have 50 back.", stream=True)
+        operator.stop(tool="refund")
+        stage.shop.let_go("A")
+        reply = await running
+    stage.expect("50 back" in reply.shown, "the answer in the stream", reply.shown)
+    stage.paid(("A", 50))
+    stage.expect(stage.shop.logins == ["ann@example.com"], "a login", stage.shop.logins)

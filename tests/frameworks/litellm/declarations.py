@@ -9,6 +9,9 @@ CANNOT = {
         "another call than was shown": APPROVED_WITHIN_CALL,
         "edited call is told": "cannot occur because the client gets the edited call as the model's own",
         "late tools of a server": NO_SERVER_NAME,
+        "stopped between parallel calls": (
+            "cannot be closed because the client has all calls of a message before it runs the first"
+        ),
         "sub-agent under another id": (
             "cannot be closed because the proxy knows a run only by the id that its client sends; send the same id for "
             "all agents of a run"

@@ -17,6 +17,7 @@ _ALL = {
     "contradicting approval": ONE_REQUEST,
     "forged history": UNSEEN_MESSAGES,
     "streaming": UNSEEN_ANSWERS,
+    "stopped while streaming": UNSEEN_ANSWERS,
     "final answer": UNSEEN_ANSWERS,
     "rules about the answer": UNSEEN_ANSWERS,
     "sub-agent under another id": ANOTHER_CONNECTION,

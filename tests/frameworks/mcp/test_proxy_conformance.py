@@ -117,7 +117,8 @@ class ProxyProcess(Process):
     def guard_options(self) -> list[str]:
         """Returns the options of the proxy for its guard."""
         ledger = ["--ledger", str(self.operator.ledger)] if self.operator.ledger else []
-        return ["--policies", str(self.operator.policies), *ledger]
+        stops = ["--stop-file", str(self.operator.stops)] if self.operator.stops else []
+        return ["--policies", str(self.operator.policies), *ledger, *stops]
 
 
 def answered(params: Mapping[str, Any], reply: Approval) -> dict[str, Any]:
@@ -159,6 +160,7 @@ APPROVALS = (
     "edit",
     "edited call is told",
     "malformed arguments",
+    "stopped while a call waits",
 )
 """The scenarios in which the host has reviewers of its own. A proxy has no token for their answers."""
 

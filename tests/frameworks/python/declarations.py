@@ -9,7 +9,7 @@ CANNOT = {
         "another call than was shown": APPROVED_WITHIN_CALL,
         "late tools of a server": OWN_TOOLS,
         "sub-agent in a thread of its own": THREADS,
-        "streaming": "cannot occur because `run_agent` does not stream",
+        **dict.fromkeys(("streaming", "stopped while streaming"), "cannot occur because `run_agent` does not stream"),
     }
 }
 BREAKS = {

@@ -151,11 +151,7 @@ class Catalogue:
             return None
         if answer.get("isError") is True:
             return None
-        structured = answer.get("structuredContent")
-        problem = "there is no structured content" if structured is None else output_problem(structured, schema)
-        if problem is None:
-            return None
-        return f"the result of {tool!r} does not match the tool's output schema, and is withheld: {problem}"
+        return structured_problem(tool, answer.get("structuredContent"), schema)
 
     def schema_of(self, tool: Any) -> Mapping[str, Any]:
         spec = self._specs.get(tool) if isinstance(tool, str) else None
@@ -166,6 +162,14 @@ class Catalogue:
         for spec in specs:
             if self._guard.names.resolve(spec.name) in EVENTS:
                 raise InputError(f"the tool {spec.name!r} has the name of an event; give it an alias")
+
+
+def structured_problem(tool: str, structured: Any, schema: Mapping[str, Any]) -> str | None:
+    """Returns why structured content does not match the output schema of its tool; None if it does."""
+    problem = "there is no structured content" if structured is None else output_problem(structured, schema)
+    if problem is None:
+        return None
+    return f"the result of {tool!r} does not match the tool's output schema, and is withheld: {problem}"
 
 
 def _shown(tool: Mapping[str, Any], spec: ToolSpec, accepted: ToolSpec | None) -> Mapping[str, Any] | None:

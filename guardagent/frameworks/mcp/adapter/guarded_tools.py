@@ -43,6 +43,7 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import denial_message, outcome_of_result
+from guardagent.frameworks.mcp.adapter.catalogue import structured_problem
 from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
 from guardagent.types import Verdict, thaw
 
@@ -160,15 +161,22 @@ class Gate:
         request = context.request_context
         return self._sessions.name(request.session, request.request) if request is not None else None
 
-    async def run(self, call: HostCall, execute: Callable[[Mapping[str, Any]], Awaitable[Any]]) -> Any:
+    async def run(
+        self,
+        call: HostCall,
+        execute: Callable[[Mapping[str, Any]], Awaitable[Any]],
+        schema: Mapping[str, Any] | None = None,
+    ) -> Any:
         """Judges a call, and runs it if it is allowed.
 
         Args:
             call: has the arguments that the tool will receive.
             execute: runs the tool; raises InputError if the tool would receive other arguments than the judged ones.
+            schema: the schema that the result has to match; None for a function of this server.
 
         Raises:
             ToolDenied: the call may not run.
+            ToolError: it has run, and its result does not match the schema.
         """
         if (problem := self.problem if call.conversation else MISSING) is not None:
             raise ToolDenied(call.tool, await self._guard.arefuse(call, problem))
@@ -176,7 +184,7 @@ class Gate:
         state = context.request_state  # FastMCP validates the request's parameters each time that it is read
         known = self._rounds.resume(proposed, state) if state else None
         if known is not None:
-            return await self._execute(known, proposed, thaw(known.args), execute)
+            return await self._execute(known, proposed, thaw(known.args), execute, schema)
         try:
             call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, state)))
         except InputRequiredSignal as signal:
@@ -185,7 +193,7 @@ class Gate:
             raise
         except ToolDenied as denied:
             raise GateDenial(call.tool, denied.verdict) from None
-        return await self._execute(call, proposed, args, execute)
+        return await self._execute(call, proposed, args, execute, schema)
 
     async def refuse(self, call: HostCall, error: Exception) -> str:
         """Refuses a call that cannot be judged. Returns the message for the model."""
@@ -197,17 +205,23 @@ class Gate:
         proposed: HostCall,
         args: Mapping[str, Any],
         execute: Callable[[Mapping[str, Any]], Awaitable[Any]],
+        schema: Mapping[str, Any] | None,
     ) -> Any:
         def outcome(output: Any) -> Outcome:
             wanted = getattr(output, "input_required", output)
             if isinstance(wanted, types.InputRequiredResult):
                 self._rounds.leave_open(proposed, wanted.request_state, call)
-            return outcome_of(output)
+            problems.append(problem := result_problem(call.tool, output, schema))
+            return outcome_of(output) if problem is None else Outcome(problem, failed=None)
 
         if (notes := _notes.get()) is not None and (note := edit_note(proposed, args)):
             notes.append(note)
+        problems: list[str | None] = []
         work = partial(execute, args)
-        return await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
+        output = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
+        if problems[-1:] not in ([], [None]):
+            raise ToolError(problems[-1])
+        return output
 
     # --- human approval
 
@@ -229,6 +243,15 @@ class GateDenial(ToolDenied):
 
     def __str__(self) -> str:
         return denial_message(self.verdict)
+
+
+def result_problem(tool: str, output: Any, schema: Mapping[str, Any] | None) -> str | None:
+    """Returns what is wrong with the result of a tool that has a schema, as `Catalogue.output_problem` does."""
+    if schema is None or not isinstance(output, ToolResult) or output.is_error is True:
+        return None
+    if isinstance(getattr(output, "input_required", None), types.InputRequiredResult):
+        return None
+    return structured_problem(tool, output.structured_content, schema)
 
 
 def outcome_of(output: Any) -> Outcome:
@@ -448,7 +471,7 @@ class GuardedTool(Tool):
         conversation = self._gate.conversation()
         try:
             call = HostCall(self.name, ready(arguments), conversation, validate_edit=ready)
-            output = await self._gate.run(call, execute)
+            output = await self._gate.run(call, execute, self.output_schema)
         except ToolDenied as denied:
             raise ToolError(str(denied)) from None
         except InputError as error:
