@@ -52,13 +52,12 @@ class Peers:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, packages in PYTHON.items():
             if not (self.folder / name).exists():
-                subprocess.run([sys.executable, "-m", "venv", str(self.folder / name)], check=True)
-                subprocess.run([str(self.folder / name / "bin/pip"), "install", "--quiet", *packages], check=True)
+                done([sys.executable, "-m", "venv", str(self.folder / name)])
+                done([str(self.folder / name / "bin/pip"), "install", "--quiet", *packages])
         for name, packages in NODE.items():
             if not (self.folder / name).exists():
                 (self.folder / name).mkdir()
-                command = ["npm", "install", "--silent", "--prefix", str(self.folder / name), *packages]
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                done(["npm", "install", "--silent", "--prefix", str(self.folder / name), *packages])
         for script in HERE.glob("*.mjs"):  # Node.js looks for packages beside a script
             for name in NODE:
                 (self.folder / name / script.name).write_text(script.read_text())
@@ -73,14 +72,16 @@ class Peers:
         for name in PYTHON:
             package = "fastmcp" if name == "fastmcp4" else "mcp"
             code = f"import importlib.metadata as m; print(m.version({package!r}))"
-            output = subprocess.run(
-                [str(self.folder / name / "bin/python"), "-c", code], check=True, capture_output=True, text=True
-            )
-            yield f"{name} {output.stdout.strip()}"
+            yield f"{name} {done([str(self.folder / name / 'bin/python'), '-c', code]).strip()}"
         for name, packages in NODE.items():
             package = packages[0].rpartition("@")[0]
             manifest = self.folder / name / "node_modules" / package / "package.json"
             yield f"{name} {json.loads(manifest.read_text())['version']}"
+
+
+def done(command: list[str]) -> str:
+    """Returns the output of a command that succeeds."""
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - our own
 
 
 def free_port() -> int:
@@ -92,7 +93,8 @@ def free_port() -> int:
 @contextmanager
 def serving(command: list[str], port: int) -> Iterator[str]:
     """Starts a process that serves at a port. Yields its address."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=nothing, stderr=nothing)  # noqa: S603 - our own
     try:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end and process.poll() is None:
@@ -109,7 +111,9 @@ def serving(command: list[str], port: int) -> Iterator[str]:
 def asked(client: list[str], revision: str, target: list[str]) -> dict[str, str]:
     """Runs a client. Returns what it saw, or the last line of its error."""
     try:
-        ran = subprocess.run([*client, revision, *target], capture_output=True, text=True, timeout=SECONDS, check=False)
+        ran = subprocess.run(  # noqa: S603 - our own
+            [*client, revision, *target], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return {"error": "no answer"}
     if ran.returncode or not ran.stdout.strip():

@@ -10,7 +10,7 @@ LIBRARY, TRANSPORT, *PORT = sys.argv[1:]
 
 def refund(order_id: str, amount: int = 500) -> str:
     """Pays an order back."""
-    return f"paid {amount}"
+    return f"paid {amount}" if order_id else "no order"
 
 
 def of_library() -> tuple[Any, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Clients over HTTP with protocol 2026-07-28, which has no sessions: the conversation comes from a header or a token."""
+"""Clients over HTTP with protocol 2026-07-28, without sessions: a header or a token names the conversation."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ async def modern(port: int, handle: str | None, token: str | None = None, **opti
     """Yields a client of the library that only speaks protocol 2026-07-28."""
     named = {} if handle is None else {"X-Run": handle}
     named |= {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=named, timeout=30) as http:
-        async with Client(streamable_http_client(url(port), http_client=http), mode=MODERN, **options) as client:
-            yield client
+    async with (
+        httpx2.AsyncClient(headers=named, timeout=30) as http,
+        Client(streamable_http_client(url(port), http_client=http), mode=MODERN, **options) as client,
+    ):
+        yield client
 
 
 def named_by_header(folder: Path, policy: str, port: int) -> list[str]:
@@ -79,7 +81,7 @@ def test_all_messages_pass_without_a_session(tmp_path: Path) -> None:
         assert len((await client.list_tools()).tools) == 13
         await client.call_tool("count_up", {}, progress_callback=progress)
         assert steps == [0, 1, 2]
-        assert (await client.read_resource("shop://terms")).contents[0].text == "no returns"  # type: ignore[union-attr]
+        assert (await client.read_resource("shop://terms")).contents[0].text == "no returns"
         assert (await client.get_prompt("complaint", {"order_id": "W1"})).messages
 
     async def session() -> None:
