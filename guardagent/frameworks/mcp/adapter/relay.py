@@ -243,7 +243,6 @@ class Relay:
             self._send(calls.error(calls.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
 
     async def _dispatch(self, message: Message) -> None:
-        self._server.remember(message)
         if calls.is_request(message):
             await self._handle_request(message)
         elif calls.is_notification(message):
