@@ -1,7 +1,8 @@
 """The MCP proxy between clients and servers of other libraries: `python -m benchmarks.mcp_peers FOLDER [CLIENT…]`.
 
-Installs the libraries into FOLDER (pip and npm; Node.js 20 or newer). Each client lists the tools of each server through
-the proxy, and makes two calls, over standard input and output and over HTTP. Prints a table for docs/hosts/mcp.md.
+Installs the libraries into FOLDER (pip and npm; Node.js 20 or newer). Each client lists the tools of each server
+through the proxy, and makes two calls, over standard input and output and over HTTP. Prints a table for
+docs/hosts/mcp.md.
 
 yes    the proxy denies the call of 500, passes the call of 50, and the client speaks the revision that it asked for
 -      the two do not work without the proxy either

@@ -27,7 +27,7 @@ class SlowServer:
         await self.started.wait()
         yield self
 
-    async def send(self, message: Mapping[str, Any], schema: Mapping[str, Any] = EMPTY) -> None:  # noqa: ARG002
+    async def send(self, message: Mapping[str, Any], schema: Mapping[str, Any] = EMPTY) -> None:
         self.received.append(message["method"])
         self._lines.put_nowait(write_message(result(message["id"], {})))
 
@@ -45,7 +45,7 @@ def test_a_server_gets_the_handshake_once() -> None:
     async def run() -> tuple[list[str], list[str]]:
         server, answers = SlowServer(), asyncio.Queue[Any]()
 
-        async def take(line: bytes, message: Any) -> None:  # noqa: ARG001 - as of the relay
+        async def take(line: bytes, message: Any) -> None:
             answers.put_nowait(message)
 
         async def resumed() -> None:

@@ -1,7 +1,7 @@
-"""A request without a session (since protocol 2026-07-28), in the conversation of its token or of a header.
+"""A request over HTTP; since protocol 2026-07-28 without a session, in the conversation of its token or of a header.
 
-Requests of several clients may share a conversation, and with it a connection to the server. So each gets an id of the
-front's own, which also is its progress token and the id of its subscription; the client gets its own back.
+Without sessions, requests of several clients may share a conversation, and with it a connection to the server. So each
+gets an id of our own, which also is its progress token and the id of its subscription; the client gets its own back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp.shared import inbound
 from mcp_types.jsonrpc import HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from guardagent._support.http import HttpRequest, RefusedError
+from guardagent._support.http import Head, HttpRequest, RefusedError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import Message, params_of
 from guardagent.types.values import SessionPrincipal
@@ -104,20 +104,27 @@ def _refuse(verdict: Any, message: Message) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request: the form for the server, with an id of our own, and what the client has in its place.
+    """One request: the form for the server, and what the client has in place of an id of our own.
 
     Attributes:
-        message: the request as the server receives it.
+        message: the request as the relay receives it.
         id: the client's id.
         token: the client's progress token, if it has one.
+        session: the id of its session; None without sessions.
     """
 
     message: Message
     id: Any
     token: Any = None
+    session: str | None = None
 
     @classmethod
-    def of(cls, message: Message, name: str) -> Exchange:
+    def in_session(cls, message: Message, session: str) -> Exchange:
+        """Leaves a request as it is."""
+        return cls(message, message["id"], session=session)
+
+    @classmethod
+    def without_session(cls, message: Message, name: str) -> Exchange:
         """Gives a request another id."""
         params = params_of(message)
         meta = params["_meta"]  # the envelope
@@ -126,31 +133,37 @@ class Exchange:
             params = {**params, "_meta": {**meta, _PROGRESS: name}}
         return cls({**message, "id": name, "params": params}, message["id"], token)
 
+    @property
+    def head(self) -> Head:
+        """The headers of the answer."""
+        return [] if self.session is None else [(b"mcp-session-id", self.session.encode())]
+
     def restored(self, line: bytes) -> tuple[int, bytes]:
-        """Returns a message of the server with the client's id and token, and the status that an answer has."""
+        """Returns the HTTP status of a message of the server, and its form for the client.
+
+        Without a session it gets the client's id and token. An empty line means that there will be no answer.
+        """
+        if self.session is not None:
+            return 200 if line else 202, line
+        if not line:
+            return 200, calls.write_message(calls.error(self.id, calls.CLOSED, "the conversation has ended"))
         message = json.loads(line)
-        if "method" in message:
-            params = dict(params_of(message))
-            if params.get(_PROGRESS) == self.message["id"]:
-                params[_PROGRESS] = self.token
-            return 200, calls.write_message({**message, "params": self._with_subscription(params)})
-        message["id"] = self.id
-        if isinstance(message.get("result"), Mapping):
-            message["result"] = self._with_subscription(message["result"])
+        body = "params" if "method" in message else "result"
+        shown = dict(message[body]) if isinstance(message.get(body), Mapping) else {}
+        name, meta = self.message["id"], shown.get("_meta")
+        if "method" not in message:
+            message["id"] = self.id
+        elif shown.get(_PROGRESS) == name:
+            shown[_PROGRESS] = self.token
+        if isinstance(meta, Mapping) and meta.get(calls.SUBSCRIPTION_KEY) == name:
+            shown["_meta"] = {**meta, calls.SUBSCRIPTION_KEY: self.id}
         error = message.get("error")
         code = error.get("code") if isinstance(error, Mapping) else None
-        return inbound.ERROR_CODE_HTTP_STATUS.get(code, 200), calls.write_message(message)
-
-    def lost(self) -> bytes:
-        """Returns the answer if the conversation ends before the server has answered."""
-        return calls.write_message(calls.error(self.id, calls.CLOSED, "the conversation has ended"))
+        shown_message = {**message, body: shown} if shown else message
+        return inbound.ERROR_CODE_HTTP_STATUS.get(code, 200), calls.write_message(shown_message)
 
     def cancellation(self) -> bytes:
-        """Returns the message that cancels the request."""
+        """Returns the message that cancels the request of a client who leaves. In a session, the call goes on."""
+        if self.session is not None:
+            return b""
         return calls.write_message(calls.notification("notifications/cancelled", {"requestId": self.message["id"]}))
-
-    def _with_subscription(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        meta = params.get("_meta")
-        if not isinstance(meta, Mapping) or meta.get(calls.SUBSCRIPTION_KEY) != self.message["id"]:
-            return params
-        return {**params, "_meta": {**meta, calls.SUBSCRIPTION_KEY: self.id}}

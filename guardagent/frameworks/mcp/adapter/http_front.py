@@ -242,25 +242,10 @@ class HttpFront:
         if not calls.is_request(message):
             await session.relay.take(body)
             await http.answer(send, 202, b"")
-            return
-        await self._request(session, message, body, send)
-
-    async def _request(self, session: HttpSession, message: calls.Message, body: bytes, send: Any) -> None:
-        key = str(message["id"])
-        if key in session.streams:
+        elif str(message["id"]) in session.streams:
             raise RefusedMessageError(400, "this id is in use", message["id"])
-        stream = session.streams[key] = asyncio.Queue()
-        try:
-            assert session.relay is not None
-            await session.relay.take(body)
-            line, last = await stream.get()
-            head = [(b"mcp-session-id", session.name.encode())]
-            if last:
-                await http.answer(send, 200 if line else 202, line, head)
-            else:
-                await _streamed(stream, (line, last), head, send)
-        finally:
-            session.streams.pop(key, None)
+        else:
+            await self._exchange(session, Exchange.in_session(message, session.name), request, receive, send)
 
     # --- requests without a session
 
@@ -280,37 +265,36 @@ class HttpFront:
         assert session.relay is not None
         exchange.require_argument_headers(request, message, session.relay.schema_of(message))
         self._count += 1
-        await self._exchange(session, Exchange.of(message, f"http-{self._count}"), request, receive, send)
+        await self._exchange(session, Exchange.without_session(message, f"http-{self._count}"), request, receive, send)
 
     async def _exchange(
         self, session: HttpSession, sent: Exchange, request: HttpRequest, receive: Any, send: Any
     ) -> None:
-        """Answers one request: with a stream, if other messages precede the answer. A client who leaves cancels it."""
-        name = sent.message["id"]
-        stream: Stream = asyncio.Queue()
-        session.streams[name] = stream
+        """Answers one request: with a stream, if other messages precede the answer. A client may leave."""
+        name = str(sent.message["id"])
+        stream = session.streams[name] = asyncio.Queue()
         gone = asyncio.create_task(http.gone(receive))
         gone.add_done_callback(lambda _: stream.put_nowait((b"", True)))
         line, last, streaming = b"", False, False
         assert session.relay is not None
         try:
             await session.relay.take(calls.write_message(sent.message))
-            while not last and not gone.done():
+            while not last:
                 line, last = await self._next(stream, request, pinging=streaming)
-                status, shown = sent.restored(line) if line else (200, sent.lost())
+                status, shown = sent.restored(line)
                 if last and not streaming:
-                    await http.answer(send, status, shown)
+                    await http.answer(send, status, shown, sent.head)
                     break
                 if not streaming:
                     streaming = True
-                    await http.begin_stream(send)
-                await http.more(send, http.event(shown) if line else b": still there\r\n\r\n", last=last)
+                    await http.begin_stream(send, sent.head)
+                await http.more(send, http.event(shown) if line or last else b": still there\r\n\r\n", last=last)
         finally:
             session.streams.pop(name, None)
             session.used = asyncio.get_running_loop().time()
             gone.cancel()
-            if not (last and line):
-                await session.relay.take(sent.cancellation())
+            if not (last and line) and (cancellation := sent.cancellation()):
+                await session.relay.take(cancellation)
 
     async def _next(self, stream: Stream, request: HttpRequest, *, pinging: bool) -> tuple[bytes, bool]:
         """Returns the next message; an empty one in time, to keep the connection, while its token is valid."""
@@ -412,15 +396,3 @@ def _message(body: bytes) -> calls.Message:
     except InputError as error:
         raise RefusedMessageError(400, str(error), calls.id_of(body)) from None
     return message
-
-
-async def _streamed(stream: Stream, first: tuple[bytes, bool], head: http.Head, send: Any) -> None:
-    await http.begin_stream(send, head)
-    line, last = first
-    while True:
-        if line:
-            await http.more(send, http.event(line))
-        if last:
-            break
-        line, last = await stream.get()
-    await http.more(send, b"", last=True)
