@@ -108,7 +108,7 @@ def serving(command: list[str], port: int) -> Iterator[str]:
         process.wait(SECONDS)
 
 
-def asked(client: list[str], revision: str, target: list[str]) -> dict[str, str]:
+def run_client(client: list[str], revision: str, target: list[str]) -> dict[str, str]:
     """Runs a client. Returns what it saw, or the last line of its error."""
     try:
         ran = subprocess.run(  # noqa: S603 - our own
@@ -130,23 +130,23 @@ def through(peers: Peers, client: list[str], revision: str, server: str, transpo
     """Returns what a client sees of a server behind the proxy, over one transport on both sides."""
     command = peers.script("server", server)
     if transport == "stdio":
-        return asked(client, revision, ["stdio", *proxied(), *command, "stdio"])
+        return run_client(client, revision, ["stdio", *proxied(), *command, "stdio"])
     behind, front = free_port(), free_port()
     listen = ("--listen", f"127.0.0.1:{front}", "--conversation-header", "X-Run")
     with (
         serving([*command, "http", str(behind)], behind) as url,
         serving([*proxied(*listen), url], front) as address,
     ):
-        return asked(client, revision, ["http", address])
+        return run_client(client, revision, ["http", address])
 
 
 def straight(peers: Peers, client: list[str], revision: str, server: str, transport: str) -> dict[str, str]:
     command = peers.script("server", server)
     if transport == "stdio":
-        return asked(client, revision, ["stdio", *command, "stdio"])
+        return run_client(client, revision, ["stdio", *command, "stdio"])
     port = free_port()
     with serving([*command, "http", str(port)], port) as url:
-        return asked(client, revision, ["http", url])
+        return run_client(client, revision, ["http", url])
 
 
 def cell(peers: Peers, library: str, revision: str, server: str, transport: str) -> str:

@@ -103,7 +103,7 @@ def _refuse(verdict: Any, message: Message) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class HttpExchange:
     """One request: the form for the server, and what the client has in place of an id of our own.
 
     Attributes:
@@ -119,12 +119,12 @@ class Exchange:
     session: str | None = None
 
     @classmethod
-    def in_session(cls, message: Message, session: str) -> Exchange:
+    def in_session(cls, message: Message, session: str) -> HttpExchange:
         """Leaves a request as it is."""
         return cls(message, message["id"], session=session)
 
     @classmethod
-    def without_session(cls, message: Message, name: str) -> Exchange:
+    def without_session(cls, message: Message, name: str) -> HttpExchange:
         """Gives a request another id."""
         params = params_of(message)
         meta = params["_meta"]  # the envelope

@@ -21,7 +21,7 @@ from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, R
 from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls, exchange
-from guardagent.frameworks.mcp.adapter.exchange import Exchange, RefusedMessageError
+from guardagent.frameworks.mcp.adapter.exchange import HttpExchange, RefusedMessageError
 from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
 from guardagent.types.values import SessionPrincipal
 
@@ -245,7 +245,7 @@ class HttpFront:
         elif str(message["id"]) in session.streams:
             raise RefusedMessageError(400, "this id is in use", message["id"])
         else:
-            await self._exchange(session, Exchange.in_session(message, session.name), request, receive, send)
+            await self._exchange(session, HttpExchange.in_session(message, session.name), request, receive, send)
 
     # --- requests without a session
 
@@ -265,10 +265,12 @@ class HttpFront:
         assert session.relay is not None
         exchange.require_argument_headers(request, message, session.relay.schema_of(message))
         self._count += 1
-        await self._exchange(session, Exchange.without_session(message, f"http-{self._count}"), request, receive, send)
+        await self._exchange(
+            session, HttpExchange.without_session(message, f"http-{self._count}"), request, receive, send
+        )
 
     async def _exchange(
-        self, session: HttpSession, sent: Exchange, request: HttpRequest, receive: Any, send: Any
+        self, session: HttpSession, sent: HttpExchange, request: HttpRequest, receive: Any, send: Any
     ) -> None:
         """Answers one request: with a stream, if other messages precede the answer. A client may leave."""
         name = str(sent.message["id"])
