@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A third of an installation is the compilation of modules that no test imports.
 export PIP_NO_COMPILE = 1
 
-.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-engines test-model-engines docs wheel lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-frameworks-newest test-engines test-model-engines docs wheel lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -58,6 +58,16 @@ test-oldest-framework-%: .venv-%/ready
 	.venv-$*-oldest/bin/pip install --quiet --disable-pip-version-check -e '.[$*,$*-dev,server]' pytest hypothesis \
 	  $$(.venv-$*/bin/python -m tests.frameworks.oldest_versions $*)
 	.venv-$*-oldest/bin/pytest -p no:xdist -W default tests/frameworks/$(subst -,_,$*)
+
+# The same with the newest releases. It prints which of them moved past what the adapter was tried with.
+test-frameworks-newest: $(FRAMEWORKS:%=test-newest-framework-%)
+
+test-newest-framework-%:
+	test -d .venv-$*-newest || $(PYTHON) -m venv .venv-$*-newest
+	.venv-$*-newest/bin/pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+	  -e '.[$*,$*-dev,server]' pytest hypothesis
+	.venv-$*-newest/bin/python -m tests.frameworks.newest_versions $*
+	.venv-$*-newest/bin/pytest -p no:xdist -W default tests/frameworks/$(subst -,_,$*)
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
 # driver, without a word, if it loses a process of its own: without a report, the tests run once more.

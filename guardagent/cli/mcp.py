@@ -67,6 +67,14 @@ ApproverName = Annotated[
     ApproverChoice | None,
     typer.Option("--approver", help="Who approves escalated calls (default: the client, unless clients need tokens)."),
 ]
+ConversationHeader = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation-header",
+        metavar="NAME",
+        help="The header that names the conversation of a request over HTTP without a session (MCP 2026-07-28).",
+    ),
+]
 Header = Annotated[
     list[str] | None,
     typer.Option("--header", help="NAME=VARIABLE: a header for the URL, from an environment variable; repeatable."),
@@ -145,6 +153,7 @@ def mcp_proxy(
     alias: options.Alias = None,
     absent: Absent = None,
     conversation: Conversation = None,
+    conversation_header: ConversationHeader = None,
     approver: ApproverName = None,
     header: Header = None,
     listen: Listen = None,
@@ -206,6 +215,8 @@ def mcp_proxy(
         raise InputError(
             "'--conversation' and '--listen' exclude each other; each HTTP session is a conversation of its own"
         )
+    if endpoint is None and conversation_header is not None:
+        raise InputError("'--conversation-header' needs '--listen': at standard input there is one conversation")
     if ledger is not None and conversation is None:
         raise InputError("'--ledger' needs '--conversation': a conversation that outlives the proxy needs a fixed id")
     common: dict[str, Any] = {
@@ -248,6 +259,7 @@ def mcp_proxy(
         resumable=ledger is not None or (guard_server is not None and conversation is not None),
         principals=principals,
         lists_all=listed is ListChoice.ALL,
+        header=conversation_header,
     )
     with options.watching(local.policies, locked) if watch else nullcontext():
         asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
@@ -281,13 +293,14 @@ def _refuse_local(**options: Any) -> None:
 
 def _target(server: list[str], headers: list[str]) -> Target:
     from guardagent.frameworks.mcp.adapter import require_mcp
-    from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
     from guardagent.frameworks.mcp.adapter.server_side import CommandTarget
 
     if server[0].startswith(("http://", "https://")):
         if len(server) > 1:
             raise InputError(f"unexpected argument {server[1]!r} after the URL; expected the URL alone")
         require_mcp()
+        from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
+
         return UrlTarget(server[0], dict(_header(header) for header in headers))
     if headers:
         raise InputError("'--header' applies to a URL only; the server is a command")

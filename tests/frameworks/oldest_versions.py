@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+
+from tests.frameworks.newest_versions import tried_versions
 
 
 def oldest_versions(name: str) -> list[str]:
     """Returns the requirements of a framework, by the name of its extra."""
-    facts = import_module(f"guardagent.frameworks.{name.replace('-', '_')}.package")
-    tried = getattr(facts, "TRIED", None) or {name: (version, version) for name, version in facts.DISTRIBUTIONS.items()}
-    return [f"{name}=={oldest}.*" for name, (oldest, _) in tried.items()]
+    return [f"{name}=={oldest}.*" for name, (oldest, _) in tried_versions(name).items()]
 
 
 if __name__ == "__main__":

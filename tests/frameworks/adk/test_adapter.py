@@ -39,7 +39,7 @@ from pydantic import BaseModel, SecretStr
 from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, conversation_id, questions
-from guardagent.frameworks.adk.adapter.tools import guard_tool, guarded_class
+from guardagent.frameworks.adk.adapter.tools import guard_tool
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.adk.scripted_llm import ScriptedLlm, Turn
 from tests.frameworks.adk.served import ServedToolset, result
@@ -675,15 +675,17 @@ def test_values_are_judged_as_the_function_gets_them(tmp_path: Path) -> None:
 
 
 def test_a_missing_part_of_the_host_is_refused() -> None:
-    """Without the part that the adapter replaces, calls could get past the guard."""
+    """Without a part that the adapter replaces or reads, calls could get past the guard."""
 
-    class Other:
-        name = "refund"
+    def refund(order_id: str) -> str:
+        return order_id
 
-    with pytest.raises(InputError, match="has no 'run_async' in this version"):
-        guarded_class(Other)
+    tool = FunctionTool(refund)
+    del tool._ignore_params
+    with pytest.raises(InputError, match="has no '_ignore_params' in this version"):
+        guard_tool(tool)
     with pytest.raises(InputError, match="expected a tool of ADK"):
-        guard_tool(Other())
+        guard_tool(refund)
 
 
 def test_what_the_operator_names_is_passed_on(tmp_path: Path) -> None:

@@ -100,13 +100,21 @@ def message(method: str, params: Any) -> dict[str, Any]:
 
 @contextmanager
 def proxy(
-    folder: Path, *options: str, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    folder: Path,
+    *options: str,
+    context: ssl.SSLContext | None = None,
+    host: str = "127.0.0.1",
+    policy: str = SHOP_ONLY,
+    server: list[str] | None = None,
 ) -> Iterator[Front]:
     """Runs a proxy with a token store."""
     store, port = TokenStore(folder / "tokens.db", create=True), free_port()
     named = ("--listen", f"{host}:{port}", "--tokens", str(folder / "tokens.db"), *options)
     process = subprocess.Popen(
-        proxy_command(folder, SHOP_ONLY, *named), env=environment(folder), cwd=SHOP.parents[4], stderr=subprocess.PIPE
+        proxy_command(folder, policy, *named, server=server),
+        env=environment(folder),
+        cwd=SHOP.parents[4],
+        stderr=subprocess.PIPE,
     )
     assert process.stderr is not None
     try:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from guardagent._support.requirements import require, require_parts, warn_untried
-from guardagent.frameworks.adk.package import DISTRIBUTIONS, EXTRA, TRIED
+from guardagent.frameworks.adk.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
@@ -199,7 +199,7 @@ class GuardPlugin(BasePlugin):
         super().__init__(name=NAME)
         if isinstance(unguarded, str):
             raise InputError(f"unguarded is {unguarded!r}; expected a set of names")
-        require_parts(Runner, "run_async", "run_live")
+        require_parts(Runner, *PARTS["Runner"].split())
         names = frozenset(unguarded)
         self.guardagent_adapter = AdkAdapter(guard, conversation, dict(unjudged or {}), names)
         self._guard, self._unguarded, self._answers = guard, names, AnswerJudge(guard)

@@ -27,10 +27,10 @@ from guardagent._support.requirements import require_parts
 from guardagent.errors import InputError
 from guardagent.frameworks.adk.adapter.calls import AdkInvocation, require_distinct
 from guardagent.frameworks.adk.adapter.runs import AdkAdapter, scope
+from guardagent.frameworks.adk.package import PARTS
 
 # --- guarded tools
 
-FUNCTION_PARTS = ("_invoke_callable", "_run_generator_as_node", "_preprocess_args", "_get_mandatory_args")
 SEAMS = frozenset({"run_async", "_invoke_callable", "_run_generator_as_node"})
 MARK = "guardagent_guarded"
 _running: ContextVar[tuple[Any, Any, AdkAdapter] | None] = ContextVar("guardagent_adk_running", default=None)
@@ -50,6 +50,7 @@ def guard_tool(tool: Any) -> None:
     kind: Any = type(tool)
     if hasattr(kind, MARK) or isinstance(tool, SetModelResponseTool):
         return  # that tool only sets the answer, which is judged
+    require_parts(tool, *PARTS["BaseTool"].split(), *(PARTS["FunctionTool"].split() if _has_function(kind) else ()))
     try:
         tool.__class__ = guarded_class(kind)
     except TypeError as error:
@@ -58,14 +59,8 @@ def guard_tool(tool: Any) -> None:
 
 @cache
 def guarded_class(base: Any) -> Any:
-    """Returns the class of a guarded tool.
-
-    Raises:
-        InputError: a part of the host is missing.
-    """
-    has_function = _has_function(base)
-    require_parts(base, "run_async", "_get_declaration", *(FUNCTION_PARTS if has_function else ()))
-    kind = _GuardedFunctionTool if has_function else _GuardedBaseTool
+    """Returns the class of a guarded tool."""
+    kind = _GuardedFunctionTool if _has_function(base) else _GuardedBaseTool
     return type(base)(base.__name__, (kind, base), {"__module__": base.__module__, MARK: True})
 
 

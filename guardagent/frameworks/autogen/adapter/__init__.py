@@ -9,12 +9,12 @@ Extra: `guardagent[autogen]`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from guardagent._support.requirements import require, require_parts, warn_untried
-from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, TRIED
+from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
 
 require(DISTRIBUTIONS, EXTRA)
 warn_untried(TRIED)
@@ -35,9 +35,7 @@ from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen.adapter.agents import (
-    ASSISTANT_PARTS,
     ATTACHMENT,
-    TEAM_PARTS,
     GuardTermination,
     guarded_agent_class,
     guarded_team_class,
@@ -59,13 +57,7 @@ __all__ = ["TeamHalted", "conversation", "guarded"]
 # --- attaching
 
 AnyAgent = TypeVar("AnyAgent", bound=BaseChatAgent | Team)
-_PARTS: Mapping[type, tuple[str, ...]] = {
-    AssistantAgent: ASSISTANT_PARTS,
-    CodeExecutorAgent: ("on_messages_stream", "_code_executor"),
-    SocietyOfMindAgent: ("on_messages_stream", "_team"),
-    MessageFilterAgent: ("on_messages_stream", "_wrapped_agent"),
-    UserProxyAgent: ("on_messages_stream",),
-}
+_KINDS = (AssistantAgent, CodeExecutorAgent, SocietyOfMindAgent, MessageFilterAgent, UserProxyAgent)
 
 
 def guarded(
@@ -113,10 +105,10 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
         """Guards an agent or a team, and the agents in it. Does nothing to what is guarded already."""
         if getattr(agent, "name", None) in self._unguarded:
             return
-        parts = TEAM_PARTS if isinstance(agent, BaseGroupChat) else self._parts_of(agent)
+        parts = PARTS["team"] if isinstance(agent, BaseGroupChat) else self._parts_of(agent)
         owner = vars(agent).get(ATTACHMENT)
         if self.is_new(owner, "this agent"):
-            require_parts(agent, *parts)
+            require_parts(agent, *parts.split())
             if isinstance(agent, BaseGroupChat):
                 _end_with_guard(agent)
             made = guarded_team_class if isinstance(agent, BaseGroupChat) else guarded_agent_class
@@ -127,10 +119,10 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
             self.listed.add(*owner.listed.specs.values())
         self.guard_parts(agent)
 
-    def _parts_of(self, agent: Any) -> tuple[str, ...]:
-        for kind, parts in _PARTS.items():
+    def _parts_of(self, agent: Any) -> str:
+        for kind in _KINDS:
             if isinstance(agent, kind):
-                return parts
+                return PARTS[kind.__name__]
         raise InputError(
             f"{getattr(agent, 'name', agent)!r} is a {type(agent).__name__}, whose calls cannot be judged; expected an "
             "agent or a team of autogen_agentchat, or name it in unguarded=..."

@@ -32,16 +32,6 @@ from guardagent.frameworks.autogen.adapter.tools import AutoGenTool, guard_of_wo
 # --- agents
 
 ATTACHMENT = "guardagent_attachment"
-ASSISTANT_PARTS = (
-    "on_messages_stream",
-    "_workbench",
-    "_handoff_tools",
-    "_handoffs",
-    "_call_llm",
-    "_execute_tool_call",
-    "_check_and_handle_handoff",
-    "_summarize_tool_use",
-)
 
 
 @cache
@@ -176,15 +166,6 @@ def _turn() -> Any:
 
 
 # --- teams
-
-TEAM_PARTS = (
-    "run_stream",
-    "_participants",
-    "_embedded_runtime",
-    "_initialized",
-    "_termination_condition",
-    "_max_turns",
-)
 
 
 @cache

@@ -43,6 +43,7 @@ from guardagent.enforcement.tool_arguments import finished
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.autogen.adapter.calls import MODEL, AutoGenArguments, AutoGenInvocation, NamedArguments
 from guardagent.frameworks.autogen.adapter.runs import AutoGenScope, outcome_of, outcome_of_code, outcome_of_result
+from guardagent.frameworks.autogen.package import PARTS
 
 _log = logging.getLogger("guardagent")
 
@@ -146,7 +147,7 @@ def guarded_tool(tool: Any, name: str, adapter: HostAdapter[AutoGenScope], targe
     """
     if not isinstance(tool, BaseTool):
         raise InputError(f"the tool {name!r} is a {type(tool).__name__}; expected a BaseTool of AutoGen")
-    require_parts(tool, "args_type", "run", "run_json", "schema", "return_value_as_string")
+    require_parts(tool, *PARTS["tool"].split())
     arguments = AutoGenArguments.of(tool, name)
     streams = isinstance(tool, BaseStreamTool)
     if type(tool).run_json is not BaseTool.run_json or (
@@ -199,7 +200,7 @@ class _GuardedStatic(_GuardedWorkbench, StaticWorkbench):
     """Offers the guarded forms of another workbench's tools, also of those that it gets later."""
 
     def __init__(self, workbench: StaticWorkbench, owner: AssistantTools, place: str) -> None:
-        require_parts(workbench, "_tools", "_tool_overrides", "_override_name_to_original")
+        require_parts(workbench, *PARTS["StaticWorkbench"].split())
         self.guardagent_inner, self.guardagent_owner, self._place = workbench, owner, place
 
     @property
@@ -232,7 +233,7 @@ class _GuardedChangingWorkbench(_GuardedWorkbench):
     """Judges the calls of a workbench whose tools can change, by the schemas that it listed last."""
 
     def __init__(self, workbench: Workbench, owner: AssistantTools, place: str) -> None:
-        require_parts(workbench, "list_tools", "call_tool")
+        require_parts(workbench, *PARTS["Workbench"].split())
         self.guardagent_inner, self.guardagent_owner = workbench, owner
         self._server, self._place, self._specs = _server_of(workbench, place), place, dict[str, ToolSpec]()
 

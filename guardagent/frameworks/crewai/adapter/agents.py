@@ -51,20 +51,10 @@ from guardagent.frameworks.crewai.adapter.runs import (
     request_text,
     scope,
 )
+from guardagent.frameworks.crewai.package import PARTS
 
 # --- agents
 
-AGENT_PARTS = (
-    "create_agent_executor",
-    "_update_executor_parameters",
-    "_prepare_kickoff",
-    "_build_output_from_result",
-    "_finalize_kickoff",
-    "execute_task",
-    "aexecute_task",
-    "kickoff",
-    "kickoff_async",
-)
 RESTORED = "restore the checkpoint with from_checkpoint(...), attach the guard to that, and kick it off"
 
 
@@ -173,19 +163,6 @@ def _within_run() -> bool:
 
 # --- crews
 
-CREW_PARTS = (
-    "_execute_tasks",
-    "_aexecute_tasks",
-    "_create_crew_output",
-    "_get_agent_to_use",
-    "kickoff",
-    "kickoff_async",
-    "akickoff",
-    "kickoff_for_each_async",
-    "akickoff_for_each",
-    "copy",
-)
-
 
 @cache
 def guarded_crew_class(base: Any) -> Any:
@@ -252,6 +229,7 @@ def _bound(output: Any) -> Any:
     """Returns the output of a kickoff. A stream runs when it is read, and belongs where it was kicked off."""
     around = scope()
     if around is not None and isinstance(output, CrewStreamingOutput):
+        require_parts(output, *PARTS["stream"].split())
         if (chunks := output._sync_iterator) is not None:  # noqa: SLF001 - there is no public way to it
             output._sync_iterator = _chunks_within(around, chunks)  # noqa: SLF001 - as above
         if (later := output._async_iterator) is not None:  # noqa: SLF001 - as above
@@ -293,21 +271,6 @@ def _judge_last_task(context: StepContext) -> None:
 
 
 # --- executors
-
-EXECUTOR_PARTS = (
-    "invoke",
-    "invoke_async",
-    "state",
-    "tools",
-    "original_tools",
-    "tools_handler",
-    "_execute_single_native_tool_call",
-    "_should_parallelize_native_tool_calls",
-    "_handle_agent_action",
-    "_ensure_step_executor",
-    "_step_executor",
-)
-STEP_PARTS = ("_execute_text_tool_with_events", "_execute_native_tool_calls")
 
 
 @cache
@@ -361,7 +324,7 @@ class _CrewExecutor(AgentExecutor):
     def _ensure_step_executor(self) -> Any:
         steps = super()._ensure_step_executor()
         if not isinstance(steps, _CrewSteps):
-            require_parts(steps, *STEP_PARTS)
+            require_parts(steps, *PARTS["steps"].split())
             kind: Any = type(steps)
             steps.__class__ = _guarded_steps_class(kind)
         return steps
@@ -471,7 +434,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
 
     def guard_crew(self, crew: Any) -> Any:
         watch_last_tasks()
-        if self._takes_over(crew, CREW_PARTS):
+        if self._takes_over(crew, PARTS["crew"]):
             kind: Any = type(crew)
             crew.__class__ = guarded_crew_class(kind)
             crew._guardagent = self  # noqa: SLF001 - of the guarded class
@@ -485,7 +448,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
         if not isinstance(agent, Agent):
             name = type(agent).__name__
             raise InputError(f"this is a {name}, whose tools no guard sees; expected a Crew or an Agent")
-        if self._takes_over(agent, AGENT_PARTS):
+        if self._takes_over(agent, PARTS["agent"]):
             self._refuse_remote(agent)
             kind: Any = type(agent)
             guarded_executor_class(agent.executor_class)
@@ -495,11 +458,11 @@ class CrewAttachment(HostAdapter[CrewScope]):
                 agent.agent_executor = None  # it has the tools themselves
         return agent
 
-    def _takes_over(self, host: Any, parts: Iterable[str]) -> bool:
+    def _takes_over(self, host: Any, parts: str) -> bool:
         """Whether a crew or an agent has no guard yet. One that has it gets this attachment instead of its own."""
         owner: Any = getattr(host, "_guardagent", None)
         if self.is_new(owner, f"this {type(host).__name__}", "one guard for all"):
-            require_parts(host, *parts)
+            require_parts(host, *parts.split())
             return True
         if owner is not self:
             self.listed.specs = {**owner.listed.specs, **self.listed.specs}
@@ -516,7 +479,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
     # --- tools
 
     def guard_executor(self, executor: Any) -> None:
-        require_parts(executor, *EXECUTOR_PARTS)
+        require_parts(executor, *PARTS["executor"].split())
         self._refuse_remote(executor.agent)  # its model may be another one by now
         kind: Any = type(executor)
         executor.__class__ = guarded_executor_class(kind)
@@ -551,7 +514,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
             if isinstance(agent, BaseAgent):
                 self.guard_agent(agent)
         named = sanitize_tool_name(tool.name)
-        require_parts(tool, "_run", "_arun", "_validate_kwargs", "args_schema", "format_output_for_agent")
+        require_parts(tool, *PARTS["tool"].split())
         arguments = read_arguments(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
         self.listed.add(arguments.spec)
         return arguments

@@ -32,6 +32,7 @@ METHOD_NOT_FOUND = -32601
 # Since 2026-07-28 the `_meta` of every request carries the data of the former handshake.
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 
 _KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})

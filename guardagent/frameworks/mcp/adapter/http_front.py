@@ -1,9 +1,8 @@
-"""Clients over streamable HTTP: each session has its own relay and server.
+"""Clients over streamable HTTP: each session, or conversation without one, has its own relay and server.
 
 A small ASGI application. It answers a request with JSON as soon as the answer arrives, and with a stream only if
 other messages precede the answer (progress, a server request). The transport of the mcp library always uses streams,
 validates a body less strictly than a guard has to, and drops messages before the client has opened its own stream.
-The library also reads HTTP answers of servers completely, so `bound` limits their length.
 """
 
 from __future__ import annotations
@@ -13,17 +12,16 @@ import contextlib
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-
-import httpx2
 
 from guardagent._support import http
 from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError, RequestLimits
 from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter import calls, exchange
+from guardagent.frameworks.mcp.adapter.exchange import HttpExchange, RefusedMessageError
 from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
 from guardagent.types.values import SessionPrincipal
 
@@ -102,9 +100,10 @@ Stream = asyncio.Queue[tuple[bytes, bool]]
 
 @dataclass
 class HttpSession:
-    """One client. `streams` are its unanswered requests; `standing` has the messages that belong to none of them.
+    """One client, or the clients of one conversation without a session.
 
-    It belongs to the caller who opened it: `owner`, None where callers are not known.
+    `streams` are the unanswered requests; `standing` has the messages that belong to none of them. It belongs to the
+    caller who opened it: `owner`, None where callers are not known.
     """
 
     name: str
@@ -128,16 +127,6 @@ class HttpSession:
 # --- the application
 
 PING_SECONDS = 15.0
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # those with sessions
-_UNSUPPORTED = -32022
-
-
-class RefusedMessageError(RefusedError):
-    """A message is refused; the answer has its id."""
-
-    def __init__(self, status: int, why: str, name: Any, *, code: int = calls.INVALID, data: Any = None) -> None:
-        super().__init__(status, why)
-        self.name, self.code, self.data = name, code, data
 
 
 class HttpFront:
@@ -148,6 +137,7 @@ class HttpFront:
         end: gets the id of a session that is over.
         admission: accepts or refuses requests.
         limits: the limits on clients.
+        header: the header that names the conversation of a request without a session.
     """
 
     def __init__(
@@ -156,10 +146,13 @@ class HttpFront:
         end: Callable[[str], None],
         admission: HttpAdmission,
         limits: HttpLimits,
+        header: str | None = None,
     ) -> None:
         self._begin, self._end, self._admission, self._limits = begin, end, admission, limits
+        self._header = None if header is None else header.lower()
         self._sessions: dict[str, HttpSession] = {}
-        self._in_flight = 0
+        self._conversations: dict[Any, str] = {}  # those without a session: the names of their entries
+        self._in_flight = self._count = 0
         self._metrics = HttpMetrics(lambda: len(self._sessions), lambda: self._in_flight)
 
     @contextlib.asynccontextmanager
@@ -239,7 +232,9 @@ class HttpFront:
             raise RefusedError(406, "expected Accept: application/json, text/event-stream")
         body = await http.body_of(receive, self._limits.body, self._limits.receive_seconds)
         message = _message(body)
-        _require_sessions(headers, message)
+        if exchange.is_sessionless(request):
+            await self._post_sessionless(request, caller, message, receive, send)
+            return
         is_new = "mcp-session-id" not in headers
         session = self._opened(message, caller) if is_new else self._known(request, caller)
         session.used = asyncio.get_running_loop().time()
@@ -247,25 +242,68 @@ class HttpFront:
         if not calls.is_request(message):
             await session.relay.take(body)
             await http.answer(send, 202, b"")
-            return
-        await self._request(session, message, body, send)
-
-    async def _request(self, session: HttpSession, message: calls.Message, body: bytes, send: Any) -> None:
-        key = str(message["id"])
-        if key in session.streams:
+        elif str(message["id"]) in session.streams:
             raise RefusedMessageError(400, "this id is in use", message["id"])
-        stream = session.streams[key] = asyncio.Queue()
+        else:
+            await self._exchange(session, HttpExchange.in_session(message, session.name), request, receive, send)
+
+    # --- requests without a session
+
+    async def _post_sessionless(
+        self, request: HttpRequest, caller: SessionPrincipal | None, message: calls.Message, receive: Any, send: Any
+    ) -> None:
+        key = exchange.conversation_key(request, caller, self._header, message)
+        if calls.is_notification(message):  # there are none in this direction; a client cancels by leaving
+            await http.answer(send, 202, b"")
+            return
+        exchange.require_headers(request, message)
+        session = self._sessions.get(self._conversations.get(key, ""))
+        if session is None:
+            session = self._begun(caller, message["id"])
+            self._conversations[key] = session.name
+        session.used = asyncio.get_running_loop().time()
+        assert session.relay is not None
+        exchange.require_argument_headers(request, message, session.relay.schema_of(message))
+        self._count += 1
+        await self._exchange(
+            session, HttpExchange.without_session(message, f"http-{self._count}"), request, receive, send
+        )
+
+    async def _exchange(
+        self, session: HttpSession, sent: HttpExchange, request: HttpRequest, receive: Any, send: Any
+    ) -> None:
+        """Answers one request: with a stream, if other messages precede the answer. A client may leave."""
+        name = str(sent.message["id"])
+        stream = session.streams[name] = asyncio.Queue()
+        gone = asyncio.create_task(http.gone(receive))
+        gone.add_done_callback(lambda _: stream.put_nowait((b"", True)))
+        line, last, streaming = b"", False, False
+        assert session.relay is not None
         try:
-            assert session.relay is not None
-            await session.relay.take(body)
-            line, last = await stream.get()
-            head = [(b"mcp-session-id", session.name.encode())]
-            if last:
-                await http.answer(send, 200 if line else 202, line, head)
-            else:
-                await _streamed(stream, (line, last), head, send)
+            await session.relay.take(calls.write_message(sent.message))
+            while not last:
+                line, last = await self._next(stream, request, pinging=streaming)
+                status, shown = sent.restored(line)
+                if last and not streaming:
+                    await http.answer(send, status, shown, sent.head)
+                    break
+                if not streaming:
+                    streaming = True
+                    await http.begin_stream(send, sent.head)
+                await http.more(send, http.event(shown) if line or last else b": still there\r\n\r\n", last=last)
         finally:
-            session.streams.pop(key, None)
+            session.streams.pop(name, None)
+            session.used = asyncio.get_running_loop().time()
+            gone.cancel()
+            if not (last and line) and (cancellation := sent.cancellation()):
+                await session.relay.take(cancellation)
+
+    async def _next(self, stream: Stream, request: HttpRequest, *, pinging: bool) -> tuple[bytes, bool]:
+        """Returns the next message; an empty one in time, to keep the connection, while its token is valid."""
+        try:
+            return await asyncio.wait_for(stream.get(), PING_SECONDS if pinging else None)
+        except TimeoutError:
+            return b"", not await self._is_admitted(request)
 
     async def _listen(self, session: HttpSession, request: HttpRequest, receive: Any, send: Any) -> None:
         """Sends the messages that belong to no request, until the client leaves or its token is no longer valid."""
@@ -313,9 +351,13 @@ class HttpFront:
         """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
             raise RefusedMessageError(400, "no session is named; begin with initialize", message.get("id"))
+        return self._begun(caller, message["id"])
+
+    def _begun(self, caller: SessionPrincipal | None, name: Any) -> HttpSession:
+        """Begins a session for the first request of a client; `name` is its id."""
         own = 0 if caller is None else sum(session.owner == caller for session in self._sessions.values())
         if len(self._sessions) >= self._limits.sessions or own >= self._limits.sessions_per_caller:
-            raise RefusedMessageError(503, "too many sessions are open", message["id"])
+            raise RefusedMessageError(503, "too many sessions are open", name)
         session = HttpSession(uuid.uuid4().hex, caller)
         session.relay = self._begin(session.name, session.give, caller)
         session.work = asyncio.create_task(session.relay.run())
@@ -325,6 +367,7 @@ class HttpFront:
     async def _close(self, session: HttpSession) -> None:
         if self._sessions.pop(session.name, None) is None or session.work is None:
             return
+        self._conversations = {key: name for key, name in self._conversations.items() if name != session.name}
         session.work.cancel()
         await asyncio.gather(session.work, return_exceptions=True)
         for stream in session.streams.values():
@@ -355,55 +398,3 @@ def _message(body: bytes) -> calls.Message:
     except InputError as error:
         raise RefusedMessageError(400, str(error), calls.id_of(body)) from None
     return message
-
-
-def _require_sessions(headers: Mapping[str, str], message: calls.Message) -> None:
-    """Refuses protocols since 2026-07-28, which have no sessions and therefore no history."""
-    version = headers.get("mcp-protocol-version")
-    if version is not None and version not in VERSIONS:
-        data = {"supported": list(VERSIONS), "requested": version}
-        why = "the guard needs a session; begin with initialize"
-        raise RefusedMessageError(400, why, message.get("id"), code=_UNSUPPORTED, data=data)
-
-
-async def _streamed(stream: Stream, first: tuple[bytes, bool], head: http.Head, send: Any) -> None:
-    await http.begin_stream(send, head)
-    line, last = first
-    while True:
-        if line:
-            await http.more(send, http.event(line))
-        if last:
-            break
-        line, last = await stream.get()
-    await http.more(send, b"", last=True)
-
-
-# --- answers of servers
-
-
-class BoundedBody(httpx2.AsyncByteStream):
-    """The body of an answer. An overlong body makes the answer unreadable."""
-
-    def __init__(self, body: Any, limit: int) -> None:
-        self._body, self._limit = body, limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._body:
-            size += len(chunk)
-            if size > self._limit:
-                raise httpx2.StreamError(f"the answer has more than {self._limit:,} bytes")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
-
-async def bound(response: Any, limit: int) -> None:
-    """Limits the body of an answer. Event streams are exempt, since each event has its own limit.
-
-    Compressed answers are not read: they were not requested, and their length is known too late.
-    """
-    compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
-    if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = BoundedBody(response.stream, 0 if compressed else limit)

@@ -1,4 +1,7 @@
-"""A server behind a URL (streamable HTTP), through the client transport of the mcp library."""
+"""A server behind a URL (streamable HTTP), through the client transport of the mcp library.
+
+The library reads HTTP answers completely, so `bound` limits their length.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,13 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared import inbound
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
 from guardagent.frameworks.mcp.adapter.calls import (
     CLOSED,
@@ -44,11 +54,6 @@ class UrlTarget:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ServerLink]:
         """Connects to the server; the first request fails if it is not there."""
-        import httpx2
-        from mcp.client.streamable_http import streamable_http_client
-
-        from guardagent.frameworks.mcp.adapter.http_front import bound
-
         not_found: set[Any] = set()
 
         async def look(response: Any) -> None:
@@ -76,10 +81,6 @@ class _StreamLink:
         self._handshake: Any = None
 
     async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
-        import anyio
-        from mcp.shared.message import ClientMessageMetadata, SessionMessage
-        from mcp_types import jsonrpc_message_adapter
-
         if message.get("method") == "initialize":
             self._version, self._handshake = None, message.get("id")
         metadata = ClientMessageMetadata(headers=_headers(message, schema, self._version))
@@ -89,8 +90,6 @@ class _StreamLink:
             raise LinkLostError("the connection to the server is closed") from error
 
     async def lines(self) -> AsyncIterator[bytes]:
-        from mcp_types import JSONRPCError, JSONRPCResponse
-
         async for item in self._read:
             if isinstance(item, Exception):
                 _log.warning("the server sent an invalid message: %s", item)
@@ -109,8 +108,6 @@ class _StreamLink:
 
 def _headers(message: Message, schema: Mapping[str, Any], version: str | None) -> dict[str, str]:
     """Returns the headers of a message: the protocol version, and since 2026-07-28 the method, name and arguments."""
-    from mcp.shared import inbound
-
     params, method = params_of(message), str(message.get("method"))
     of_request = (envelope_of(params) or {}).get(VERSION_KEY)
     if not isinstance(of_request, str):
@@ -122,3 +119,34 @@ def _headers(message: Message, schema: Mapping[str, Any], version: str | None) -
     if method == "tools/call":
         headers |= inbound.mcp_param_headers(inbound.x_mcp_header_map(schema), params.get("arguments") or {})
     return headers
+
+
+# --- answers of servers
+
+
+class BoundedBody(httpx2.AsyncByteStream):
+    """The body of an answer. An overlong body makes the answer unreadable."""
+
+    def __init__(self, body: Any, limit: int) -> None:
+        self._body, self._limit = body, limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._body:
+            size += len(chunk)
+            if size > self._limit:
+                raise httpx2.StreamError(f"the answer has more than {self._limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def bound(response: Any, limit: int) -> None:
+    """Limits the body of an answer. Event streams are exempt, since each event has its own limit.
+
+    Compressed answers are not read: they were not requested, and their length is known too late.
+    """
+    compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
+    if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+        response.stream = BoundedBody(response.stream, 0 if compressed else limit)

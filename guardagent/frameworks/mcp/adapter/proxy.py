@@ -20,7 +20,7 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guardagent._support.files import parse_json, read_text
 from guardagent._support.http import HttpAdmission, HttpEndpoint, serve
@@ -29,10 +29,12 @@ from guardagent.enforcement.host_adapter import end_conversation
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, tools_of
-from guardagent.frameworks.mcp.adapter.http_front import HttpFront, HttpLimits
 from guardagent.frameworks.mcp.adapter.relay import Escalation, Relay, ToClient
 from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, Target
 from guardagent.types.values import SessionPrincipal
+
+if TYPE_CHECKING:
+    from guardagent.frameworks.mcp.adapter.http_front import HttpLimits
 
 # --- a client at standard input and output
 
@@ -131,6 +133,7 @@ class Proxy:
         resumable: whether that conversation continues after the client has left and the proxy is restarted.
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
         lists_all: whether clients also see tools that they may never call.
+        header: the header that names the conversation of a request over HTTP without a session.
     """
 
     guard: EnforcementPoint
@@ -140,6 +143,7 @@ class Proxy:
     resumable: bool = False
     principals: dict[str, SessionPrincipal] = field(default_factory=dict)
     lists_all: bool = False
+    header: str | None = None
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until the client leaves.
@@ -170,6 +174,8 @@ class Proxy:
         Raises:
             InputError, GuardError: as `serve_stdio`; or the address is not available.
         """
+        from guardagent.frameworks.mcp.adapter.http_front import HttpFront  # needs the mcp library
+
         specs = await self._attached()
 
         def begin(name: str, to_client: ToClient, caller: SessionPrincipal | None) -> Relay:
@@ -182,7 +188,7 @@ class Proxy:
             self.principals.pop(f"mcp-{name}", None)
 
         admission = HttpAdmission(endpoint.hosts, endpoint.authenticate)
-        front = HttpFront(begin, end, admission, endpoint.limits)
+        front = HttpFront(begin, end, admission, endpoint.limits, self.header)
         async with front.running():
             await serve(front, endpoint)
 

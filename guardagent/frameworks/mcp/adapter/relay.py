@@ -222,6 +222,10 @@ class Relay:
             for task in list(self._tasks):
                 task.cancel()
 
+    def schema_of(self, message: Message) -> Mapping[str, Any]:
+        """Returns the schema of the tool that a request names; empty if it names none."""
+        return self._catalogue.schema_of(params_of(message).get("name"))
+
     # --- from the client
 
     async def take(self, line: bytes) -> None:
@@ -239,7 +243,6 @@ class Relay:
             self._send(calls.error(calls.id_of(line), INVALID, f"this was not passed on: {error_text(error)}"))
 
     async def _dispatch(self, message: Message) -> None:
-        self._server.remember(message)
         if calls.is_request(message):
             await self._handle_request(message)
         elif calls.is_notification(message):
@@ -391,7 +394,7 @@ class Relay:
             if pending.call is not None:
                 await self._server.confirm()
             pending.sent = True
-            await self._server.send(message, self._catalogue.schema_of(params_of(message).get("name")))
+            await self._server.send(message, self.schema_of(message))
         except LinkLostError as error:
             if str(message["id"]) in self._pending:
                 self._settle(pending, calls.error(message["id"], CLOSED, str(error)))
@@ -655,8 +658,10 @@ class Relay:
         return next((request.message["id"] for request in reversed(self._pending.values())), None)
 
     def _related(self, params: Mapping[str, Any]) -> Any:
-        """Returns the request that a notification belongs to: the one with its progress token, else the newest."""
-        token = params.get("progressToken")
+        """Returns the request of a notification, by its subscription or progress token; else the newest."""
+        meta, token = params.get("_meta"), params.get("progressToken")
+        if isinstance(meta, Mapping) and calls.SUBSCRIPTION_KEY in meta:
+            return meta[calls.SUBSCRIPTION_KEY]
         if token is not None:
             for request in self._pending.values():
                 meta = params_of(request.message).get("_meta")

@@ -206,6 +206,7 @@ class ServerSide:
             LinkLostError: the server is not connected, or the connection has just been lost.
         """
         await self.wait()
+        self._remember(message)  # not before: a new connection would get the message twice
         await self._send_now(message, schema)
 
     async def wait(self) -> None:
@@ -257,7 +258,7 @@ class ServerSide:
         """Whether an id is reserved for the proxy's own requests."""
         return isinstance(message_id, str) and message_id.startswith(self._prefix)
 
-    def remember(self, message: Message) -> None:
+    def _remember(self, message: Message) -> None:
         """Records the messages that the next server has to receive, too."""
         method, params = message.get("method"), params_of(message)
         if method == "initialize":

@@ -1,0 +1,109 @@
+"""The connection to a server: the messages that it gets, and how its stream is split into lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from guardagent.frameworks.mcp.adapter.calls import request, result, write_message
+from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, ServerSide
+from guardagent.types import EMPTY
+
+
+class SlowServer:
+    """Starts late, and answers everything."""
+
+    def __init__(self) -> None:
+        self.received: list[str] = []
+        self.started = asyncio.Event()
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[SlowServer]:
+        await self.started.wait()
+        yield self
+
+    async def send(self, message: Mapping[str, Any], schema: Mapping[str, Any] = EMPTY) -> None:
+        self.received.append(message["method"])
+        self._lines.put_nowait(write_message(result(message["id"], {})))
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        while line := await self._lines.get():
+            yield line
+
+    def end(self) -> None:
+        self._lines.put_nowait(b"")
+
+
+def test_a_server_gets_the_handshake_once() -> None:
+    """A client may send it before the server has started; only the next server gets it from the proxy."""
+
+    async def run() -> tuple[list[str], list[str]]:
+        server, answers = SlowServer(), asyncio.Queue[Any]()
+
+        async def take(line: bytes, message: Any) -> None:
+            answers.put_nowait(message)
+
+        async def resumed() -> None:
+            answers.put_nowait(None)
+
+        side = ServerSide(server, take, lambda why, unsent: None, resumed)
+        working = asyncio.create_task(side.run())
+        sending = asyncio.create_task(side.send(request(1, "initialize", {})))
+        await asyncio.sleep(0)
+        server.started.set()
+        await sending
+        await answers.get()
+        once = list(server.received)
+        server.end()
+        await answers.get()
+        working.cancel()
+        return once, server.received
+
+    assert asyncio.run(asyncio.wait_for(run(), 10)) == (["initialize"], ["initialize"] * 2)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 100])
+def test_lines_are_put_together(size: int) -> None:
+    """Chunk boundaries do not matter; empty lines are dropped, and of an overlong line both ends are kept."""
+    stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
+    lines = LineBuffer(10)
+    read_lines = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
+    assert [line for line in read_lines if isinstance(line, bytes)] == [b"one", b"two", b"three"]
+    assert isinstance(read_lines[2], OverlongLine)
+    assert (read_lines[2].head[:1], read_lines[2].tail[-1:]) == (b"a", b"z")
+    assert lines.end() is None
+
+
+def test_a_long_line_without_end() -> None:
+    """The end of the stream reports it, and only its two ends are kept."""
+    lines = LineBuffer(10)
+    assert [line for _ in range(100) for line in lines.feed(b"x" * 9000)] == []
+    end = lines.end()
+    assert end is not None
+    assert len(end.head + end.tail) < 5000
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"%s"}}', 7),
+        (b' { "id" : "a-1" , "method":"m","params":{"a":"%s"}}', "a-1"),
+        (b'{"method":"m","params":{"a":"%s"},"jsonrpc":"2.0","id":7}\r', 7),
+        (b'{"method":"m","params":{"a":"%s"},"id":7,"jsonrpc":"2.0"}', 7),
+        (b'{"method":"m","params":{"id":7,"a":"%s"}}', None),
+        (b'{"method":"m","params":{"a":"%s","id":7}}', None),
+        (b'{"id":[7],"params":{"a":"%s"}}', None),
+        (b"%s", None),
+    ],
+)
+def test_the_id_of_a_long_line(line: bytes, expected: object) -> None:
+    """As far as it stands first or last in the message."""
+    lines = LineBuffer(10)
+    (overlong,) = lines.feed(line.replace(b"%s", b"x" * 5000) + b"\n")
+    assert isinstance(overlong, OverlongLine)
+    assert overlong.id == expected
