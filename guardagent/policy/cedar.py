@@ -109,7 +109,9 @@ def _entity(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
     entity = facts.get(name)
     if not isinstance(entity, dict) or not isinstance(entity.get("uid"), dict):
         expected = '{"uid": {"type": …, "id": …}, "attrs": {}, "parents": []}'
-        raise InputError(f"the fact {name!r} is {'missing' if name not in facts else 'not an entity'}; expected {expected}")
+        raise InputError(
+            f"the fact {name!r} is {'missing' if name not in facts else 'not an entity'}; expected {expected}"
+        )
     return {"attrs": {}, "parents": [], **entity}
 
 
