@@ -320,6 +320,7 @@ class Maker:
             lambda: self._history("some", scope, depth),
             lambda: self._history("previous", scope, depth),
             lambda: self._since(scope, depth),
+            lambda: f"{self._chance.choice(['', '!'])}{self._history('pending', scope, depth)}",
         )
 
     def _since(self, scope: _Scope, depth: int) -> str:

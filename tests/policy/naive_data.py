@@ -53,7 +53,7 @@ class Step:
     tool: str
     args: Mapping[str, Any]
     output: Any = None
-    status: Literal["ok", "failed", "unknown"] | None = None
+    status: Literal["ok", "failed", "unknown", "withdrawn"] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     state: Any = None
     principal: Mapping[str, Any] | None = None
@@ -68,6 +68,7 @@ class Scene:
 
     step: Step
     earlier: Sequence[Step]
+    in_flight: Sequence[Step] = ()
 
 
 class Naive:
@@ -113,9 +114,14 @@ class Naive:
 
     def _judged(self, leaf: ast.Rule, positive: bool, steps: Sequence[Step]) -> list[Truth]:
         """The result for each proposed step."""
+        steps, everything = _that_ran(steps), steps
         if isinstance(leaf, ast.Temporal):
             return self._replayed(leaf.formula, positive, steps)[0]
-        scenes = [Scene(step, steps[:at]) for at, step in enumerate(steps)]
+        scenes = [
+            Scene(step, _that_ran(everything[:at]), [earlier for earlier in everything[:at] if not earlier.ended])
+            for at, step in enumerate(everything)
+            if step.status != "withdrawn"
+        ]
         match leaf, positive:
             case ast.Forall(pattern, condition), True:
                 return [self._if(scene, pattern, ast.TRUE, partial(self._value, condition)) for scene in scenes]
@@ -148,7 +154,7 @@ class Naive:
                 some = [at for at, scene in enumerate(scenes) if scene in fine]
                 return either(self._lacks_later(at, scenes, leaf, ok=False) for at in some)
             case ast.Temporal(formula), _:
-                return both(self._ended_formula(formula, positive, way) for way in _ways(steps))
+                return both(self._ended_formula(formula, positive, _that_ran(way)) for way in _ways(steps))
         return self.conjunctive or both(both(self._judged(leaf, positive, way)) for way in _ways(steps))
 
     def _concerned(self, scene: Scene, pattern: ast.Pattern, condition: ast.Term) -> tuple[Truth, Names]:
@@ -210,11 +216,12 @@ class Naive:
         return all(argument.name in step.args for argument in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
-        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, within: ast.Term | None = None
+        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, within: ast.Term | None = None,
+        among: Sequence[Step] | None = None,
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
         steps = []
-        for step in scene.earlier:
+        for step in scene.earlier if among is None else among:
             inner = dict(names)
             matched = self._recalled(step, pattern, inner)
             value = both([matched, matched and self._value(condition, scene, inner)])
@@ -302,6 +309,8 @@ class Naive:
             case ast.SomeCall(pattern, condition, ok, within):
                 matches = self._found(pattern, condition, scene, names, within)
                 return _any_of(matches, ok=ok)
+            case ast.Pending(pattern, condition):
+                return either(value for _, value, _ in self._found(pattern, condition, scene, names, among=scene.in_flight))
             case ast.TimeOf(ast.Label(name)):
                 return _time_of(names[name])
             case ast.TimeOf(ast.Selected(which, pattern, condition)):
@@ -441,9 +450,14 @@ def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
             ends.append([[step]])
         else:
             ran = [[replace(step, status="ok", ended=False)], [replace(step, status="failed", ended=False)]]
-            ends.append(ran if step.begun else [*ran, []])
+            withdrawn = replace(step, status="withdrawn", ended=False)
+            ends.append(ran if step.begun else [*ran, [withdrawn]])
     for way in product(*ends):
         yield [step for steps in way for step in steps]
+
+
+def _that_ran(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.status != "withdrawn"]
 
 
 # --- small pieces
@@ -488,7 +502,7 @@ def _read_texts(term: object) -> Iterator[Any]:
         case ast.OverItems(items=items):
             yield from _read_texts(items)
             return
-        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.Selected():
+        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.Pending() | ast.Selected():
             return
     for child in ast.children(term):
         yield from _read_texts(child)

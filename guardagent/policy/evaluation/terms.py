@@ -162,6 +162,7 @@ class Compiler:
         term: ast.Term | None = None,
         within: ast.Term | None = None,
         distinct: bool = False,
+        in_flight: bool = False,
     ) -> HistoryQuery:
         """Compiles a query for past calls. `names` are the names in scope around it."""
         label, inner = self.place(), dict(names)
@@ -209,6 +210,7 @@ class Compiler:
             narrowing=narrowing,
             deferred_by=_deferred_by(joined, joins, condition, term),
             distinct=distinct,
+            in_flight=in_flight,
         )
 
     def _classify(
@@ -535,6 +537,10 @@ class Compiler:
         index = self.add_query(node.pattern, node.condition, names, ok_only=is_ok, within=node.within)
         none = -1 if is_ok else 0
         return lambda env: env[0].indexes[index].last_place(env, none)
+
+    def _pending(self, node: ast.Pending, names: Names) -> Term:
+        index = self.add_query(node.pattern, node.condition, names, in_flight=True)
+        return lambda env: env[0].indexes[index].exists(env)
 
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(

@@ -307,6 +307,14 @@ class SomeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """Whether a matching call is in flight."""
+
+    pattern: Pattern
+    condition: Term
+
+
+@dataclass(frozen=True, slots=True)
 class CallFold:
     """A number over the matching calls: of the different values of a term, or the place of the last one.
 
@@ -364,6 +372,7 @@ Term = (
     | SumCalls
     | SomeCall
     | CallFold
+    | Pending
     | OverItems
 )
 
@@ -479,7 +488,7 @@ def folds_of(node: Compare) -> tuple[CallFold, CallFold] | None:
     return (left, right) if is_since or (node.operator == "==" and right == LAST_CALL) else None
 
 
-OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, Selected)
+OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, Pending, Selected)
 """The terms over calls of the history."""
 OF_EARLIER = (*OF_HISTORY, Sources, Seen)
 """The terms that earlier calls can change."""

@@ -559,6 +559,15 @@ class RuleParser:
         last = ast.CallFold("last", ast.Pattern(("*",)), ast.TRUE)  # a new node, since nodes differ by identity
         return ast.Compare(ast.CallFold("last ok", call, such), "==", last)
 
+    def _t_pending(self, tree: Node, scope: BoundNames) -> ast.Term:
+        pattern, condition = tree.children
+        pending = ast.Pending(*self._matching(pattern, condition, scope.copy()))
+        own = ast.Label(pending.pattern.label or "")
+        for node in ast.walk(pending.condition):
+            if isinstance(node, ast.OfCall) and node.call == own and node.what in ("output", "failed"):
+                self._fail(f"{text_of(node)!r} of a call in flight does not exist yet; expected 'args({own.name})'", tree)
+        return pending
+
     # --- sets, durations and functions
 
     def _t_set_of(self, tree: Node, scope: BoundNames) -> ast.Term:

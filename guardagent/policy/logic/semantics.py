@@ -102,6 +102,8 @@ class EvaluationContext(Protocol):
 
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value: ...
 
+    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value: ...
+
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
 
     def now(self) -> Value: ...
@@ -335,6 +337,9 @@ class Semantics:
 
     def _callfold(self, node: ast.CallFold, names: Bindings) -> Value:
         return self.context.fold(self, node, names)
+
+    def _pending(self, node: ast.Pending, names: Bindings) -> Value:
+        return self.context.pending(self, node, names)
 
     # --- items
 

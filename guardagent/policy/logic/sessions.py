@@ -122,6 +122,7 @@ class CurrentSession:
         self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
+        self._in_flight = [self._called(call, None) for call in trace.in_flight]
         self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
 
     def _called(self, call: SessionCall, end: CallStatus | None) -> SymbolicCall:
@@ -242,12 +243,13 @@ class CurrentSession:
         condition: ast.Term,
         names: Bindings,
         within: ast.Term | None = None,
+        among: Sequence[SymbolicCall] | None = None,
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
         """Returns (call, condition of a match, bindings) for each call that may match."""
         tools = semantics.tools_of(pattern)
         calls = [
             (call, *semantics.match_condition(pattern, condition, call, names, within))
-            for call in self._calls
+            for call in (self._calls if among is None else among)
             if call.tool in tools
         ]
         return [call for call in calls if when_false(call[1]) is not True]
@@ -286,6 +288,10 @@ class CurrentSession:
             decided.append(disj(when_true(value), when_false(value)))
         exactly = conj(*decided)
         return joined([(exactly, number(least)), (neg(exactly), of_leaf(Range(least, most)))])
+
+    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value:
+        matching = self._matching_calls(semantics, node.pattern, node.condition, names, among=self._in_flight)
+        return disjunction(value for _, value, _ in matching)
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names)
@@ -480,6 +486,14 @@ class SymbolicSession:
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
         """Returns an undecided number: its place or its values are not those of one call."""
         return any_number(self._symbols, self._key(semantics, node, names), text_of(node))
+
+    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value:
+        def result() -> Value:
+            value = self._symbols.any_truth(key)
+            return FALSE if self._earlier(semantics, node, names, key, when_true(value)) is None else value
+
+        key = self._key(semantics, node, names)
+        return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:

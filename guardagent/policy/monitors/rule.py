@@ -206,6 +206,8 @@ class _Builder:
 
     def _monitor(self, rule: ast.Rule, *, negated: bool) -> Monitor:
         compiler = Compiler(self._library)
+        if isinstance(rule, ast.After) or isinstance(rule, ast.Exists) is not negated:
+            _require_none_pending(rule)
         match rule:
             case ast.Temporal(formula):
                 return PropositionalMonitor(negation(formula) if negated else formula, self._sets(formula))
@@ -265,6 +267,13 @@ def _require_no_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
         else:
             continue
         raise CompileError(f"NOT exists(...) is checked before the call runs; expected {expected}", pattern.place)
+
+
+def _require_none_pending(rule: Any) -> None:
+    """Rejects calls in flight in a rule that is not decided by checks."""
+    if any(isinstance(node, ast.Pending) for node in ast.walk(rule)):
+        problem = "'pending(...)' is about the moment of a check, and this rule is decided by the outcomes of calls"
+        raise CompileError(f"{problem}; expected it in 'forall' or 'before', without NOT", rule.pattern.place)
 
 
 def labels_of(rule: ast.Rule) -> set[str]:
