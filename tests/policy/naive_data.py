@@ -216,7 +216,12 @@ class Naive:
         return all(argument.name in step.args for argument in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
-        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, within: ast.Term | None = None,
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        scene: Scene,
+        names: Names,
+        within: ast.Term | None = None,
         among: Sequence[Step] | None = None,
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
@@ -310,7 +315,9 @@ class Naive:
                 matches = self._found(pattern, condition, scene, names, within)
                 return _any_of(matches, ok=ok)
             case ast.Pending(pattern, condition):
-                return either(value for _, value, _ in self._found(pattern, condition, scene, names, among=scene.in_flight))
+                return either(
+                    value for _, value, _ in self._found(pattern, condition, scene, names, among=scene.in_flight)
+                )
             case ast.TimeOf(ast.Label(name)):
                 return _time_of(names[name])
             case ast.TimeOf(ast.Selected(which, pattern, condition)):

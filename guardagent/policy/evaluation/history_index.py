@@ -170,6 +170,20 @@ class Bucket:
 GroupMatch = tuple[CallGroup, int, Truth]  # a group of calls that match or may match; 0 if the equations hold for them
 
 
+def number_of_different(values: Iterable[tuple[Truth, Any]]) -> int | Unknown:
+    """The number of different values, each with whether its call matches: true or unknown."""
+    sure, possible, unread, cause, is_any = set[Any](), set[Any](), 0, Unknown(), False
+    for truth, value in values:
+        key = hash_key(value)
+        is_any = is_any or truth is True
+        (sure if truth is True else possible).update(() if key is None else (key,))
+        unread += key is None
+        reasons = [why for why in (truth, value) if type(why) is Unknown]
+        cause = reasons[0] if reasons else Unknown("a value cannot be counted") if key is None else cause
+    least, most = max(len(sure), int(is_any)), len(sure | possible) + unread
+    return least if least == most else cause.within((least, most))
+
+
 class HistoryIndex:
     """An index of the calls of one session for one history term."""
 
@@ -413,20 +427,9 @@ class HistoryIndex:
         is_plain = bucket is None or (type(bucket.total) is set and not bucket.uncertain)
         if is_plain and not others and not self._query.residual_conditions and not self._in_flight(env):
             return 0 if bucket is None else len(bucket.total)
-        sure, possible, unread, cause, is_any = set[Any](), set[Any](), 0, Unknown(), False
-        term = self._query.term or self._query.late_term
-        for _, truth in self._truths(env, bucket, others):
-            if truth is False:
-                continue
-            value = None if term is None else term(env)
-            key = hash_key(value)
-            is_any = is_any or truth is True
-            (sure if truth is True else possible).update(() if key is None else (key,))
-            unread += key is None
-            reasons = [why for why in (truth, value) if type(why) is Unknown]
-            cause = reasons[0] if reasons else Unknown("a value cannot be counted") if key is None else cause
-        least, most = max(len(sure), int(is_any)), len(sure | possible) + unread
-        return least if least == most else cause.within((least, most))
+        term: Any = self._query.term or self._query.late_term
+        truths = self._truths(env, bucket, others)
+        return number_of_different((truth, term(env)) for _, truth in truths if truth is not False)
 
     def last_place(self, env: Env, none: int) -> int | Unknown:
         """The place of the last matching call in the history; `none` without one."""

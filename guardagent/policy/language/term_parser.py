@@ -565,7 +565,9 @@ class RuleParser:
         own = ast.Label(pending.pattern.label or "")
         for node in ast.walk(pending.condition):
             if isinstance(node, ast.OfCall) and node.call == own and node.what in ("output", "failed"):
-                self._fail(f"{text_of(node)!r} of a call in flight does not exist yet; expected 'args({own.name})'", tree)
+                self._fail(
+                    f"{text_of(node)!r} of a call in flight does not exist yet; expected 'args({own.name})'", tree
+                )
         return pending
 
     # --- sets, durations and functions

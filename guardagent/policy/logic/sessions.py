@@ -17,6 +17,7 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, Protocol
 
 from guardagent.errors import GuardError
+from guardagent.policy.evaluation.history_index import number_of_different
 from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, RuleContext, SessionCall
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
@@ -270,12 +271,11 @@ class CurrentSession:
         return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in matching_calls])
 
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
-        """Returns the place of the last matching call; undecided for the number of different values."""
-        if node.which == "distinct":
-            key = "fold", text_of(node), semantics.used_bindings(node, names)
-            return any_number(self._operations.symbols, key, text_of(node))
-        is_ok = node.which == "last ok"
+        """Returns the place of the last matching call, or the number of different values, which may be undecided."""
         matching = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        if node.which == "distinct":
+            return self._distinct(semantics, node, names, matching)
+        is_ok = node.which == "last ok"
         fitting = {id(call): value for call, value, _ in matching}
         least: Expression = -1 if is_ok else 0
         most, decided = least, list[Expression]()
@@ -288,6 +288,22 @@ class CurrentSession:
             decided.append(disj(when_true(value), when_false(value)))
         exactly = conj(*decided)
         return joined([(exactly, number(least)), (neg(exactly), of_leaf(Range(least, most)))])
+
+    def _distinct(
+        self,
+        semantics: Semantics,
+        node: ast.CallFold,
+        names: Bindings,
+        matching: Sequence[tuple[SymbolicCall, Value, Bindings]],
+    ) -> Value:
+        plain = self._operations.plain
+        values = [(plain(value), plain(semantics.value(node.term or ast.TRUE, inner))) for _, value, inner in matching]
+        if any(UNDECIDED in pair for pair in values):
+            key = "fold", text_of(node), semantics.used_bindings(node, names)
+            return any_number(self._operations.symbols, key, text_of(node))
+        different = number_of_different(values)
+        bounds = bounds_of(different)
+        return number(different) if type(different) is int else UNKNOWN if bounds is None else of_leaf(Range(*bounds))
 
     def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value:
         matching = self._matching_calls(semantics, node.pattern, node.condition, names, among=self._in_flight)

@@ -119,19 +119,18 @@ def test_calls_in_flight_are_about_a_check(rule: str, problem: str) -> None:
         compile_rules([rule])
 
 
-@pytest.mark.parametrize("rule", [PENDING, "forall(pay(user=u), !pending(f:pay(), args(f).user == u || u == fact(a)))"])
-def test_a_check_takes_as_long_among_many_calls_in_flight(rule: str) -> None:
-    """They have an index of their own."""
+def test_a_check_takes_as_long_among_many_calls_in_flight() -> None:
+    """They have an index of their own: a rule about them costs little more than one that asks nothing."""
     seconds = []
-    session = compile_rules([rule]).session(facts={"a": "nobody"}, permit_seconds=10**9)
-    for size in (50, 2_000):
-        for number in range(size):
-            session.use(session.check("pay", {"user": f"{size} {number}"}).permit)
+    for text in (PENDING, "forall(pay(user=u), true)"):
+        session = compile_rules([text]).session(permit_seconds=10**9)
+        for number in range(250):
+            session.use(session.check("pay", {"user": f"u{number}"}).permit)
         started = time.perf_counter()
         for number in range(300):
             session.check("pay", {"user": f"new {number}"}, reserve=False)
         seconds.append(time.perf_counter() - started)
-    assert seconds[1] < 8 * seconds[0] + 0.02
+    assert seconds[0] < 2 * seconds[1] + 0.02
 
 
 def test_a_fork_has_values_of_its_own() -> None:
