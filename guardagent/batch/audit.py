@@ -115,7 +115,8 @@ def _needs_session(policies: Policies, call: SessionCall) -> bool:
 
 
 def _begins_violation(monitor: Monitor, call: SessionCall) -> bool:
-    return not isinstance(monitor, PropositionalMonitor) and monitor.reports(call)
+    is_of_steps = isinstance(monitor, PropositionalMonitor)
+    return monitor.reads_arguments(call) if is_of_steps else monitor.reports(call)
 
 
 def _holds_without_calls(monitor: Monitor) -> bool:

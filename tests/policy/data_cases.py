@@ -181,10 +181,19 @@ class Maker:
         return f"NOT ({rule})" if self.often(share) else rule
 
     def propositional(self) -> str:
-        first, second = (f"tool:{tool}" for tool in self._chance.sample(TOOLS, 2))
+        first, second = (
+            f"tool:{tool}" if self.often(0.6) else self._step(tool) for tool in self._chance.sample(TOOLS, 2)
+        )
         return self._chance.choice(
             [f"G !{first}", f"F {first}", f"G({first} -> O {second})", f"F({first} && X F {second})"]
         )
+
+    def _step(self, tool: str) -> str:
+        """A call with a constant argument."""
+        name = self._chance.choice(list(ARGUMENTS)[:3])
+        kind = ARGUMENTS[name]
+        text = self._regex() if kind == "text" and self.often(0.3) else self._literal(kind)
+        return f"{tool}({name}={'.*' if self.often(0.2) else text})"
 
     def _form(self) -> str:
         return self._chance.choices(

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula, atoms
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.monitors.automaton import Letter
 from tests.policy.naive import holds
 from tests.policy.naive_functions import applied
@@ -379,16 +380,26 @@ class Naive:
             values.append(self._can_be_kept(formula, positive, kept))
             if not values[-1]:
                 kept.pop()
+                sure = (
+                    self._can_be_kept(formula, positive, [*kept, self._letter(formula, step, positive=positive, as_if=as_if)])
+                    for as_if in (True, False)
+                )
+                values[-1] = UNKNOWN if step is steps[-1] and any(sure) else False
         return values, kept
 
-    def _letter(self, formula: Formula, step: Step, *, positive: bool) -> Letter:
-        """Returns the atoms that succeeded and the atoms that ran; they swap roles under NOT."""
-        ran = frozenset(name for name in atoms(formula) if step.tool in self._tools_of(name))
-        went_well = ran if step.status == "ok" else frozenset()
+    def _letter(self, formula: Formula, step: Step, *, positive: bool, as_if: Truth = UNKNOWN) -> Letter:
+        """Returns the atoms that succeeded and those that ran; they swap roles under NOT. `as_if`: for an unknown one."""
+        truths = {name: self._is_step(name, step) for name in atoms(formula)}
+        truths = {name: as_if if truth is UNKNOWN else truth for name, truth in truths.items()}
+        ran = frozenset(name for name, truth in truths.items() if truth is not False)
+        went_well = frozenset(name for name in ran if truths[name] is True and step.status == "ok")
         return Letter(went_well, ran) if positive else Letter(ran, went_well)
 
-    def _tools_of(self, atom: str) -> frozenset[str]:
-        return self._tags[atom[1:]] if atom[0] == "@" else frozenset([atom.removeprefix("tool:")])
+    def _is_step(self, atom: str, step: Step) -> Truth:
+        if (pattern := step_pattern(atom)) is None:
+            return step.tool in (self._tags[atom[1:]] if atom[0] == "@" else [atom.removeprefix("tool:")])
+        given = [UNKNOWN if argument.name not in step.args else True for argument in pattern.arguments]
+        return both([self._matched(step, pattern, {}), *given])
 
     def _can_be_kept(self, formula: Formula, positive: bool, trace: Sequence[Letter]) -> bool:
         """Whether at most two more steps can make it true."""

@@ -233,6 +233,21 @@ class RuleParser:
         ]
         return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), place_of(tree))
 
+    def constant_pattern(self, tree: Node) -> ast.Pattern:
+        """Reads a call as a step of a formula: with constant arguments."""
+        tools, *arguments = tree.children
+        for child in filter(None, arguments):
+            if child.children[1].data not in _PLAIN - {"variable"}:
+                self._fail(
+                    "an argument in a temporal formula is constant; expected a string in quotes, a number, true, "
+                    "false, a regular expression between slashes or '.*'",
+                    child.children[1],
+                )
+        pattern = self._pattern(Node("pattern", [None, *tree.children], tree.first, tree.outer), BoundNames())
+        if "*" in pattern.tools:
+            self._fail("'*' in a temporal formula; expected the name of a tool, or of a set such as '@writes'", tools)
+        return pattern
+
     def _tool(self, tree: Node) -> str:
         if tree.data == "tagged":
             return f"@{tree.children[0]}"
