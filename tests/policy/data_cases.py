@@ -70,6 +70,12 @@ INSTANTS = [
     '"1970-01-12T13:46:40"',
     '"1970-02-30T00:00:00Z"',
 ]
+LOCAL_TIMES = [
+    '"1970-01-12 14:46:40", "Europe/Berlin"',
+    '"1981-03-29T02:30", "Europe/Berlin"',
+    '"1981-09-27 02:30:00.5", "Europe/Berlin"',
+    '"1970-01-12 14:46:40", "-02:30"',
+]
 STATES: list[Any] = [
     {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
     {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
@@ -405,7 +411,7 @@ class Maker:
             lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
             lambda: self._chance.choice(["hour(now)", "minute(now)", 'weekday(now, "UTC")', "hour(now - 90m)"]),
             lambda: self._chance.choice(DURATIONS),
-            lambda: f"(now - time({self._chance.choice([*INSTANTS, self.text(scope, depth - 1)])}))",
+            lambda: f"(now - time({self._chance.choice([*INSTANTS, *LOCAL_TIMES, self.text(scope, depth - 1)])}))",
         )
 
     def text(self, scope: _Scope, depth: int) -> str:

@@ -687,6 +687,8 @@ class RuleParser:
 
     def _f_time(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         """Reads the time of a call; of a string, the function `time` reads it."""
+        if len(operands) == 2:
+            return ast.Apply("time", self._operands(operands, scope), place_of(name))
         operand = self._only(name, operands, "a call or a string")
         if operand.data == "selected":
             return ast.TimeOf(self._selected(operand, scope))

@@ -185,6 +185,7 @@ VALUES: dict[tuple[str, int], str] = {
     ("keys", 1): "the keys of {0}",
     ("values", 1): "the values of {0}",
     ("time", 1): "the instant {0}",
+    ("time", 2): "the instant of {0} in the zone {1}",
     ("add_months", 2): "the date {1} months after {0}",
     ("add_days", 2): "the date {1} days after {0}",
     ("money", 1): "the amount of money {0}",
