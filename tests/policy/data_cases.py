@@ -76,6 +76,12 @@ LOCAL_TIMES = [
     '"1981-09-27 02:30:00.5", "Europe/Berlin"',
     '"1970-01-12 14:46:40", "-02:30"',
 ]
+MESSAGES: list[Any] = [
+    [],
+    [{"role": "user", "content": "a"}],
+    [{"role": "system", "content": "b"}, {"role": "user", "content": [{"type": "text", "text": "a"}, "b"]}],
+    [{"role": "user", "content": "ab"}, {"role": "user", "content": [{"type": "image_url"}]}],
+]
 STATES: list[Any] = [
     {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
     {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
@@ -132,6 +138,7 @@ class Case:
     moves: Sequence[Move]
     call: Step
     principal: Mapping[str, Any] | None = None
+    messages: Sequence[Any] = ()
 
 
 @dataclass
@@ -421,7 +428,7 @@ class Maker:
             lambda: self._variable(scope, "text", f"{self._of_call(scope, depth)}.s"),
             lambda: f"{self._of_call(scope, depth)}.s",
             lambda: f"{self._of_call(scope, depth, 'args')}.id",
-            lambda: "fact(context.who)",
+            lambda: self._chance.choice(["fact(context.who)", "text(user)"]),
             lambda: f"state(owner({self.text(scope, 0) if depth > 0 else self._literal('text')}))",
             lambda: f'date({self._chance.choice(DATES)}, "MM/DD/YYYY")',
             lambda: f"add_months({self._chance.choice(DAYS)}, {self._variable(scope, 'number', '1')})",
@@ -518,7 +525,7 @@ class Maker:
             moves += [Changed(self.state())] if self.often(0.15) else []
             moves += [Ended(*self._outcome())] if self.often(0.15) else []
             moves.append(self.step(rule))
-        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS))
+        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS), self._chance.choice(MESSAGES))
 
     def step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()

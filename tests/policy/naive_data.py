@@ -81,7 +81,9 @@ class Naive:
         functions: Mapping[str, Callable[..., Any]],
         tags: Mapping[str, frozenset[str]],
         labels: Labels | None = None,
+        messages: Sequence[Any] = (),
     ) -> None:
+        self._messages = messages
         self.rule, self._functions, self._tags, self._labels = rule, functions, tags, labels or {}
         self._leaves = list(_leaves(rule))
         self.conjunctive = _is_conjunctive(rule)
@@ -288,6 +290,8 @@ class Naive:
                 return UNKNOWN if value(body) is UNKNOWN else sources(value(body), scene.earlier, self._labels)
             case ast.Seen(labels):
                 return seen(labels, scene.earlier, self._labels)
+            case ast.MessagesText(role):
+                return _said(self._messages, role)
             case ast.Known(body):
                 if value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange):
                     return True
@@ -479,6 +483,13 @@ def _that_ran(steps: Sequence[Step]) -> list[Step]:
 
 
 # --- small pieces
+
+
+def _said(messages: Sequence[Any], role: str) -> Any:
+    contents = [message["content"] for message in messages if message["role"] == role]
+    parts = [part for content in contents for part in ([content] if isinstance(content, str) else content)]
+    texts = [part if isinstance(part, str) else part.get("text") for part in parts]
+    return "\n".join(texts) if messages and None not in texts else UNKNOWN
 
 
 def _fits(wanted: Any, value: Any, names: Names) -> Truth:

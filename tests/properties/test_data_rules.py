@@ -44,9 +44,10 @@ class ParallelRun:
             zone=ZONE,
             permit_seconds=10**9,
             principal=case.principal,
+            messages=case.messages,
         )
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
-        self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
+        self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS, messages=case.messages)
         self._history: list[Step] = []
         self._reported = False
         self._records = not judges_later(self._naive)

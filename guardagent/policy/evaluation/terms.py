@@ -14,7 +14,7 @@ from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_groups import NOT_KEPT
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.history_query import Env, HistoryQuery, Narrowing, Term
-from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, time_of, tool_of
+from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, text_of_messages, time_of, tool_of
 from guardagent.policy.evaluation.operands import (
     Cause,
     CompileError,
@@ -428,6 +428,9 @@ class Compiler:
         self.library.features.add("sources")
         labels = node.labels
         return lambda env: env[0].provenance.seen(labels, env[0])
+
+    def _messagestext(self, node: ast.MessagesText, _: Names) -> Term:
+        return lambda env: text_of_messages(env[0].messages, node.role)
 
     def _known(self, node: ast.Known, names: Names) -> Term:
         body, texts = self.term(node.body, names), self._terms(read_as_json(node.body), names)

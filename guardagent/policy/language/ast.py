@@ -250,6 +250,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesText:
+    """The text of the messages of a role, the newest last."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class CounterValue:
     """The value of a counter across conversations for a key."""
 
@@ -364,6 +371,7 @@ Term = (
     | Principal
     | Sources
     | Seen
+    | MessagesText
     | CounterValue
     | State
     | StateOf
@@ -499,7 +507,7 @@ def names_in(node: object) -> set[str]:
     return {part.name for part in walk(node) if isinstance(part, Variable | Label)}
 
 
-_OUTSIDE = (*OF_EARLIER, State, StateOf, Fact, Now, Zone, Principal, CounterValue)
+_OUTSIDE = (*OF_EARLIER, MessagesText, State, StateOf, Fact, Now, Zone, Principal, CounterValue)
 
 
 def is_own(node: object, local: Collection[str]) -> bool:

@@ -34,6 +34,8 @@ from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unkn
 from guardagent.types import MAX_DIGITS
 
 NULLS = ("null", "None", "none", "nil")
+ROLES = ("user", "assistant", "system", "tool")
+"""The roles of messages."""
 _KINDS = ("tool", "action", "decision")
 _PLAIN = frozenset({"anything", "regex", "variable", "text", "number", "negative", "true", "false"})
 """The values of arguments in a pattern that stand in it themselves; other ones are compared."""
@@ -55,6 +57,7 @@ _NO_CONDITION = (
     ast.Principal,
     ast.Sources,
     ast.CounterValue,
+    ast.MessagesText,
 )
 _WORDS: dict[str, ast.Term] = {
     "now": ast.Now(),
@@ -711,6 +714,15 @@ class RuleParser:
         if not operands or any(operand.data != "variable" for operand in operands):
             self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
         return ast.Seen(tuple(self._source_label(operand.children[0]) for operand in operands))
+
+    def _f_text(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
+        own = {*self._declared.functions, *self._declared.definitions}
+        if self._declared.find(str(name), own) is not None:
+            return self._applied(str(name), name, operands, scope)
+        role = str(operands[0].children[0]) if len(operands) == 1 and operands[0].data == "variable" else ""
+        if role not in ROLES:
+            self._fail(f"expected 'text(ROLE)' with {' or '.join(ROLES)}, such as 'text(user)'", name)
+        return ast.MessagesText(role)
 
     def _f_counter(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         counters = self._declared.counters

@@ -92,6 +92,8 @@ class EvaluationContext(Protocol):
 
     def seen(self, labels: Sequence[str]) -> Value: ...
 
+    def text(self, role: str) -> Value: ...
+
     def counter(self, name: str, keys: Sequence[Value]) -> Value: ...
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
@@ -305,6 +307,9 @@ class Semantics:
 
     def _seen(self, node: ast.Seen, _: Bindings) -> Value:
         return self.context.seen(node.labels)
+
+    def _messagestext(self, node: ast.MessagesText, _: Bindings) -> Value:
+        return self.context.text(node.role)
 
     def _countervalue(self, node: ast.CounterValue, names: Bindings) -> Value:
         return self.context.counter(node.name, list(self._values(node.keys, names)))

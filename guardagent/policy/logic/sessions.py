@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from guardagent.errors import GuardError
 from guardagent.policy.evaluation.history_index import number_of_different
-from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, RuleContext, SessionCall
+from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, RuleContext, SessionCall, text_of_messages
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of
@@ -235,6 +235,13 @@ class CurrentSession:
     def _surroundings(self) -> CallSurroundings:
         return CallSurroundings(self._facts, self._trace.in_flight)
 
+    def text(self, role: str) -> Value:
+        try:
+            text = text_of_messages(self._trace.messages, role)
+        except Exception:  # noqa: BLE001 - a host's source may raise anything
+            return UNKNOWN
+        return UNKNOWN if type(text) is Unknown else self._operations.constant(text)
+
     # --- history
 
     def _matching_calls(
@@ -448,6 +455,9 @@ class SymbolicSession:
 
     def seen(self, labels: Sequence[str]) -> Value:
         return self._symbols.any_truth(("seen", frozenset(labels)))
+
+    def text(self, role: str) -> Value:
+        return self._symbols.any_value(("text", role), f"text({role})", ("text",))
 
     def counter(self, name: str, keys: Sequence[Value]) -> Value:
         """Returns a number from 0; unknown if a key is, or while counted calls are in flight."""

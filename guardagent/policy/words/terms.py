@@ -314,6 +314,7 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.Now: lambda _, __, ___: "now",
     ast.Principal: lambda _, __, ___: "the principal",
     ast.Sources: lambda to, node, scope: f"the sources of {to.operand(node.body, scope)}",
+    ast.MessagesText: lambda _, node, __: f"the text of the {node.role}'s messages",
     ast.CounterValue: lambda to, node, scope: f"the counter {code(node.name)}{arguments_phrase(to, node.keys, scope)}",
     ast.State: lambda _, __, ___: "the state",
     ast.StateOf: lambda to, node, scope: (
