@@ -525,7 +525,15 @@ class Maker:
             moves += [Changed(self.state())] if self.often(0.15) else []
             moves += [Ended(*self._outcome())] if self.often(0.15) else []
             moves.append(self.step(rule))
-        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS), self._chance.choice(MESSAGES))
+        return Case(
+            rule,
+            self.facts(),
+            self.state(),
+            moves,
+            self._proposed(rule),
+            self._chance.choice(PRINCIPALS),
+            self._chance.choice(MESSAGES),
+        )
 
     def step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()

@@ -385,14 +385,16 @@ class Naive:
             if not values[-1]:
                 kept.pop()
                 sure = (
-                    self._can_be_kept(formula, positive, [*kept, self._letter(formula, step, positive=positive, as_if=as_if)])
+                    self._can_be_kept(
+                        formula, positive, [*kept, self._letter(formula, step, positive=positive, as_if=as_if)]
+                    )
                     for as_if in (True, False)
                 )
                 values[-1] = UNKNOWN if step is steps[-1] and any(sure) else False
         return values, kept
 
     def _letter(self, formula: Formula, step: Step, *, positive: bool, as_if: Truth = UNKNOWN) -> Letter:
-        """Returns the atoms that succeeded and those that ran; they swap roles under NOT. `as_if`: for an unknown one."""
+        """Returns the atoms that succeeded and those that ran; they swap roles under NOT. `as_if`: of unknown ones."""
         truths = {name: self._is_step(name, step) for name in atoms(formula)}
         truths = {name: as_if if truth is UNKNOWN else truth for name, truth in truths.items()}
         ran = frozenset(name for name, truth in truths.items() if truth is not False)

@@ -86,7 +86,8 @@ class ParallelRun:
     def _observe(self, step: Step) -> None:
         if not self._naive.conjunctive and self._naive.check(self._history, self._now(step)) is False:
             self._reported = True
-        event, self._time = Event(step.tool, step.args, step.output, step.status, time=step.time), None
+        status: Any = step.status
+        event, self._time = Event(step.tool, step.args, step.output, status, time=step.time), None
         self._session.observe(event, facts=step.facts, judge=False)
         self._history.append(self._now(step))
 

@@ -664,7 +664,7 @@ def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:
 
 
 class PendingIndex(HistoryIndex):
-    """An index of the calls in flight of one session. Their own conditions are decided by the first check after them."""
+    """An index of the calls in flight. Their own conditions are decided by the first check after them."""
 
     __slots__ = ("_keys", "_undecided")
 
@@ -674,11 +674,11 @@ class PendingIndex(HistoryIndex):
         self._keys: dict[int, Any] = {}  # by place, for the calls with an index key
 
     def copied(self) -> HistoryIndex:
-        copy: Any = super().copied()
+        copy: PendingIndex = super().copied()  # type: ignore[assignment]
         copy._undecided, copy._keys = dict(self._undecided), dict(self._keys)
-        return copy  # type: ignore[no-any-return]
+        return copy
 
-    def add(self, context: Any, call: PastCall) -> None:
+    def add(self, _: Any, call: PastCall) -> None:
         """Adds a call that is now in flight."""
         self._undecided[call.place] = call
 

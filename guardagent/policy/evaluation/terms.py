@@ -14,7 +14,14 @@ from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_groups import NOT_KEPT
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.history_query import Env, HistoryQuery, Narrowing, Term
-from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, text_of_messages, time_of, tool_of
+from guardagent.policy.evaluation.monitor_interface import (
+    args_of,
+    failed,
+    output_of,
+    text_of_messages,
+    time_of,
+    tool_of,
+)
 from guardagent.policy.evaluation.operands import (
     Cause,
     CompileError,

@@ -12,7 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from guardagent.policy.functions import rule_function
-from guardagent.policy.language.values import Unknown, kind_of, local_time, moment_of, parsed_instant, seconds_of, zone_named
+from guardagent.policy.language.values import (
+    Unknown,
+    kind_of,
+    local_time,
+    moment_of,
+    parsed_instant,
+    seconds_of,
+    zone_named,
+)
 from guardagent.types import MAX_DIGITS
 
 # --- dates
@@ -61,9 +69,7 @@ def _date_problem(form: str) -> str | None:
     )
 
 
-@rule_function(
-    "date", ("number", "text"), ("text",), required=1, zoned=True, result="text", problem=_date_problem
-)
+@rule_function("date", ("number", "text"), ("text",), required=1, zoned=True, result="text", problem=_date_problem)
 def _date(value: Any, zone_or_format: str) -> Any:
     """`date(instant, zone)`, `date(text, "MM/DD/YYYY")`: the date in ISO 8601, such as `"2026-01-31"`."""
     if kind_of(value) == "text":

@@ -6,7 +6,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import wraps
 from typing import Any
 

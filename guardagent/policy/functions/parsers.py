@@ -35,7 +35,9 @@ def _commands(text: str) -> Any:
     return _known(command_list(text))
 
 
-@rule_function("statements", ("text",), ("text",), required=1, result="list", require=_require_sql, problem=_dialect_problem)
+@rule_function(
+    "statements", ("text",), ("text",), required=1, result="list", require=_require_sql, problem=_dialect_problem
+)
 def _statements(text: str, dialect: str = "") -> Any:
     """`statements(sql, "postgres")`: the statements: `kind`, `tables`, `columns`, `functions`, `every_row`."""
     from guardagent.packs.sql.statement_lists import statement_list

@@ -404,7 +404,11 @@ def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     rest = "" if ended else lines[line - 1][column - 1 :]
     problem = "unexpected end" if ended else f"unexpected {rest[:20]!r}"
     propositional = not any(f"{form}(" in text for form in FORMS)
-    if propositional and rest[:1] in ("(", ":") and (form := _CALL_IN_CALL.search(lines[line - 1][: column - 1])) is not None:
+    if (
+        propositional
+        and rest[:1] in ("(", ":")
+        and (form := _CALL_IN_CALL.search(lines[line - 1][: column - 1])) is not None
+    ):
         column, wanted = form.end(1) + 1, ("_IMPLIES", "_AND", "_OR", "BINARY", "$END")
         rest = lines[line - 1][column - 1 :]
         problem = f"unexpected {rest[:20]!r}"

@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any

@@ -59,7 +59,7 @@ _NO_CONDITION = (
     ast.CounterValue,
     ast.MessagesText,
 )
-_WORDS: dict[str, ast.Term] = {
+VALUES: dict[str, ast.Term] = {
     "now": ast.Now(),
     "principal": ast.Principal(),
 }  # values, unless a pattern binds the name
@@ -375,8 +375,8 @@ class RuleParser:
             self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
         if token not in scope.variables and (term := self._declared_value(str(token), token, scope)) is not None:
             return term
-        if token not in scope.variables and token in _WORDS:
-            return _WORDS[token]
+        if token not in scope.variables and token in VALUES:
+            return VALUES[token]
         if token not in scope.variables:
             known = [*scope.variables, *self._declared.constants]
             self._fail(

@@ -18,7 +18,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from guardagent.errors import GuardError
 from guardagent.policy.evaluation.history_index import number_of_different
-from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, RuleContext, SessionCall, text_of_messages
+from guardagent.policy.evaluation.monitor_interface import (
+    CallStatus,
+    ClockError,
+    Reading,
+    RuleContext,
+    SessionCall,
+    text_of_messages,
+)
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of

@@ -125,7 +125,9 @@ class Alphabet:
         self._decisions = _times(decision_numbers, strides[2])
         self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
         self._stride = strides[0]
-        tests = {name: [(argument.name, argument_test(argument)) for argument in steps[name].arguments] for name in steps}
+        tests = {
+            name: [(argument.name, argument_test(argument)) for argument in steps[name].arguments] for name in steps
+        }
         self._calls = {tool: [tests[name] for name in sorted(held & steps.keys())] for tool, held in members.items()}
         self._calls = {tool: calls for tool, calls in self._calls.items() if calls}
         self._tools_only = not (self._actions or self._decisions or self._tags or self._calls)
@@ -149,7 +151,6 @@ class Alphabet:
             if tag in event.tags:
                 at += stride
         return at + ok
-
 
     def reads_arguments(self, tool: str) -> bool:
         """Whether the letter of a call of a tool depends on its arguments."""

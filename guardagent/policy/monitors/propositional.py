@@ -21,8 +21,8 @@ from guardagent.policy.evaluation.monitor_interface import (
     blank_explanation,
 )
 from guardagent.policy.evaluation.screen import ScreenCode
-from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.ast import ExactValue
+from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.language.values import Truth, Unknown
 from guardagent.policy.monitors.automaton import Alphabet, Automaton, compile_formula, tools_of_step

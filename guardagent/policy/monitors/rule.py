@@ -202,13 +202,13 @@ class _Builder:
                 return "all" if negated else "any", tuple(self.tree(part, negated=negated) for part in parts)
             case ast.Not(body):
                 return self.tree(body, negated=not negated)
+        if isinstance(rule, ast.After) or isinstance(rule, ast.Exists) is not negated:
+            _require_none_pending(rule)
         self._monitors.append(self._monitor(rule, negated=negated))
         return len(self._monitors) - 1
 
     def _monitor(self, rule: ast.Rule, *, negated: bool) -> Monitor:
         compiler = Compiler(self._library)
-        if isinstance(rule, ast.After) or isinstance(rule, ast.Exists) is not negated:
-            _require_none_pending(rule)
         match rule:
             case ast.Temporal(formula):
                 return PropositionalMonitor(negation(formula) if negated else formula, self._sets(formula))
