@@ -291,7 +291,7 @@ class Naive:
             case ast.Seen(labels):
                 return seen(labels, scene.earlier, self._labels)
             case ast.MessagesText(role):
-                return _said(self._messages, role)
+                return _text_of(self._messages, role)
             case ast.Known(body):
                 if value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange):
                     return True
@@ -319,7 +319,7 @@ class Naive:
             case ast.SomeCall(pattern, condition, ok, within):
                 matches = self._found(pattern, condition, scene, names, within)
                 return _any_of(matches, ok=ok)
-            case ast.Pending(pattern, condition):
+            case ast.CallInFlight(pattern, condition):
                 return either(
                     value for _, value, _ in self._found(pattern, condition, scene, names, among=scene.in_flight)
                 )
@@ -404,8 +404,8 @@ class Naive:
     def _is_step(self, atom: str, step: Step) -> Truth:
         if (pattern := step_pattern(atom)) is None:
             return step.tool in (self._tags[atom[1:]] if atom[0] == "@" else [atom.removeprefix("tool:")])
-        given = [UNKNOWN if argument.name not in step.args else True for argument in pattern.arguments]
-        return both([self._matched(step, pattern, {}), *given])
+        stated = [UNKNOWN if argument.name not in step.args else True for argument in pattern.arguments]
+        return both([self._matched(step, pattern, {}), *stated])
 
     def _can_be_kept(self, formula: Formula, positive: bool, trace: Sequence[Letter]) -> bool:
         """Whether at most two more steps can make it true."""
@@ -487,7 +487,7 @@ def _that_ran(steps: Sequence[Step]) -> list[Step]:
 # --- small pieces
 
 
-def _said(messages: Sequence[Any], role: str) -> Any:
+def _text_of(messages: Sequence[Any], role: str) -> Any:
     contents = [message["content"] for message in messages if message["role"] == role]
     parts = [part for content in contents for part in ([content] if isinstance(content, str) else content)]
     texts = [part if isinstance(part, str) else part.get("text") for part in parts]
@@ -533,7 +533,7 @@ def _read_texts(term: object) -> Iterator[Any]:
         case ast.OverItems(items=items):
             yield from _read_texts(items)
             return
-        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.Pending() | ast.Selected():
+        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.CallInFlight() | ast.Selected():
             return
     for child in ast.children(term):
         yield from _read_texts(child)

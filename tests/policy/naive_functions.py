@@ -141,13 +141,13 @@ def _time(text: Any, zone: Any = None) -> Any:
         return UNKNOWN
     offset = dt.timezone(-dt.timedelta(hours=2, minutes=30)) if zone[0] == "-" else ZoneInfo(zone)
     local = dt.datetime.fromisoformat(text)
-    found = set()
+    instants = set()
     for hours in range(-15, 16):  # the instants whose local time this could be
         for minutes in (0, 30):
             instant = local.replace(tzinfo=dt.UTC) - dt.timedelta(hours=hours, minutes=minutes)
             if instant.astimezone(offset).replace(tzinfo=None) == local:
-                found.add(instant)
-    return _instant(found.pop().isoformat()) if len(found) == 1 else UNKNOWN
+                instants.add(instant)
+    return _instant(instants.pop().isoformat()) if len(instants) == 1 else UNKNOWN
 
 
 def _mentions(value: Any, token: Any) -> Truth:

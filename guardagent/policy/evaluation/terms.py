@@ -548,7 +548,7 @@ class Compiler:
         none = -1 if is_ok else 0
         return lambda env: env[0].indexes[index].last_place(env, none)
 
-    def _pending(self, node: ast.Pending, names: Names) -> Term:
+    def _callinflight(self, node: ast.CallInFlight, names: Names) -> Term:
         index = self.add_query(node.pattern, node.condition, names, in_flight=True)
         return lambda env: env[0].indexes[index].exists(env)
 

@@ -314,7 +314,7 @@ class SomeCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class CallInFlight:
     """Whether a matching call is in flight."""
 
     pattern: Pattern
@@ -380,7 +380,7 @@ Term = (
     | SumCalls
     | SomeCall
     | CallFold
-    | Pending
+    | CallInFlight
     | OverItems
 )
 
@@ -496,7 +496,7 @@ def folds_of(node: Compare) -> tuple[CallFold, CallFold] | None:
     return (left, right) if is_since or (node.operator == "==" and right == LAST_CALL) else None
 
 
-OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, Pending, Selected)
+OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, CallInFlight, Selected)
 """The terms over calls of the history."""
 OF_EARLIER = (*OF_HISTORY, Sources, Seen)
 """The terms that earlier calls can change."""

@@ -146,7 +146,7 @@ PRINTERS: dict[type, Any] = {
         to, node.which, node.pattern, node.condition, *filter(None, (node.term,)), within=node.within
     ),
     ast.SomeCall: lambda to, node: _over_calls(to, "some", node.pattern, node.condition, within=node.within),
-    ast.Pending: lambda to, node: _over_calls(to, "pending", node.pattern, node.condition),
+    ast.CallInFlight: lambda to, node: _over_calls(to, "pending", node.pattern, node.condition),
     ast.OverItems: lambda to, node: (
         f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"
     ),

@@ -579,7 +579,7 @@ class RuleParser:
 
     def _t_pending(self, tree: Node, scope: BoundNames) -> ast.Term:
         pattern, condition = tree.children
-        pending = ast.Pending(*self._matching(pattern, condition, scope.copy()))
+        pending = ast.CallInFlight(*self._matching(pattern, condition, scope.copy()))
         own = ast.Label(pending.pattern.label or "")
         for node in ast.walk(pending.condition):
             if isinstance(node, ast.OfCall) and node.call == own and node.what in ("output", "failed"):

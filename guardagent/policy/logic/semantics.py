@@ -104,7 +104,7 @@ class EvaluationContext(Protocol):
 
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value: ...
 
-    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value: ...
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value: ...
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
 
@@ -343,7 +343,7 @@ class Semantics:
     def _callfold(self, node: ast.CallFold, names: Bindings) -> Value:
         return self.context.fold(self, node, names)
 
-    def _pending(self, node: ast.Pending, names: Bindings) -> Value:
+    def _callinflight(self, node: ast.CallInFlight, names: Bindings) -> Value:
         return self.context.pending(self, node, names)
 
     # --- items

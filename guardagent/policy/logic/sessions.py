@@ -319,7 +319,7 @@ class CurrentSession:
         bounds = bounds_of(different)
         return number(different) if type(different) is int else UNKNOWN if bounds is None else of_leaf(Range(*bounds))
 
-    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value:
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value:
         matching = self._matching_calls(semantics, node.pattern, node.condition, names, among=self._in_flight)
         return disjunction(value for _, value, _ in matching)
 
@@ -520,7 +520,7 @@ class SymbolicSession:
         """Returns an undecided number: its place or its values are not those of one call."""
         return any_number(self._symbols, self._key(semantics, node, names), text_of(node))
 
-    def pending(self, semantics: Semantics, node: ast.Pending, names: Bindings) -> Value:
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value:
         def result() -> Value:
             value = self._symbols.any_truth(key)
             return FALSE if self._earlier(semantics, node, names, key, when_true(value)) is None else value

@@ -114,7 +114,7 @@ class PropositionalMonitor:
         return None
 
     def _undecided(self, call: SessionCall, memory: _AutomatonMemory) -> Unknown | None:
-        """What is unknown of the arguments of a violating call that may be none."""
+        """The unknown argument of a violating call that may be none."""
         letters, why = self.alphabet.decided(call)
         violates = any(all(self._breaks[state][letter] for letter in letters) for state in memory.possible)
         return None if violates else why

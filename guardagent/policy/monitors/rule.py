@@ -275,7 +275,7 @@ def _require_no_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
 
 def _require_none_pending(rule: Any) -> None:
     """Rejects calls in flight in a rule that is not decided by checks."""
-    if any(isinstance(node, ast.Pending) for node in ast.walk(rule)):
+    if any(isinstance(node, ast.CallInFlight) for node in ast.walk(rule)):
         problem = "'pending(...)' is about the moment of a check, and this rule is decided by the outcomes of calls"
         raise CompileError(f"{problem}; expected it in 'forall' or 'before', without NOT", rule.pattern.place)
 

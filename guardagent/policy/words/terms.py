@@ -422,7 +422,7 @@ def _some(to: TermWords, node: ast.SomeCall, scope: SentenceScope, *, negated: b
     return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} ended well"
 
 
-def _pending(to: TermWords, node: ast.Pending, scope: SentenceScope, *, negated: bool) -> str:
+def _pending(to: TermWords, node: ast.CallInFlight, scope: SentenceScope, *, negated: bool) -> str:
     return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} is in flight"
 
 
@@ -471,7 +471,7 @@ CONDITION_PHRASES: dict[type, Callable[..., str]] = {
     ast.Known: _known,
     ast.Seen: _seen,
     ast.SomeCall: _some,
-    ast.Pending: _pending,
+    ast.CallInFlight: _pending,
     ast.OfCall: _failed,
     ast.OverItems: _over_items,
     ast.Apply: _applied,

@@ -89,7 +89,7 @@ def test_an_amount_that_is_not_clear_is_unknown(text: str) -> None:
 @pytest.mark.parametrize(
     ("term", "problem"),
     [
-        ('date(t, "MM/DD/YY") == "a"', "'MM/DD/YY' is no format of dates and no time zone"),
+        ('date(t, "MM/DD/YY") == "a"', "'MM/DD/YY' is neither a format of dates nor a time zone"),
         ('time(t, "Europe/Berln") > now', "there is no time zone 'Europe/Berln'"),
         ('statements(t, "postgress") == []', "'postgress' is not a dialect of SQL; did you mean 'postgres'?"),
     ],

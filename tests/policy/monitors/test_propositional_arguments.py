@@ -50,7 +50,7 @@ def test_the_text_of_a_formula_reads_back(rule: str) -> None:
     ],
 )
 def test_an_unknown_argument_matters_where_it_decides(rule: str, call: tuple[str, Any], outcome: str) -> None:
-    """What is missing, null or of another kind is unknown, as in a rule over data."""
+    """A missing one, null or one of another kind is unknown, as in a rule over data."""
     verdict = compile_rules([rule]).session().check(*call, reserve=False)
     assert ("unknown" if verdict.errors else "deny" if verdict.label else "allow") == outcome
 
