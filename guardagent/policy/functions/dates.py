@@ -64,8 +64,8 @@ def _date_problem(form: str) -> str | None:
     if _is_format(form) or zone_named(form) is not None:
         return None
     return (
-        f"{form!r} is neither a format of dates nor a time zone; expected a format with YYYY, MM and DD once each (M, MMM, "
-        "MMMM and D can stand for them), such as 'MM/DD/YYYY', or a zone such as 'Europe/Berlin'"
+        f"{form!r} is neither a format of dates nor a time zone; expected a format with YYYY, MM and DD "
+        "once each (M, MMM, MMMM and D can stand for them), such as 'MM/DD/YYYY', or a zone such as 'Europe/Berlin'"
     )
 
 
