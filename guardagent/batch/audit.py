@@ -115,7 +115,9 @@ def _needs_session(policies: Policies, call: SessionCall) -> bool:
 
 
 def _begins_violation(monitor: Monitor, call: SessionCall) -> bool:
-    return not isinstance(monitor, PropositionalMonitor) and monitor.reports(call)
+    if isinstance(monitor, PropositionalMonitor):
+        return monitor.reads_arguments(call)
+    return monitor.reports(call)
 
 
 def _holds_without_calls(monitor: Monitor) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from guardagent.errors import InputError, name_hint
 from guardagent.policy.dispatch import Dispatch, UnreadableCallError, inner_call
 from guardagent.policy.evaluation.counters import Counter
-from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, WindowIndex, names, union_of
+from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, index_type, names, union_of
 from guardagent.policy.evaluation.history_query import HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.screen import CallScreen
@@ -154,6 +154,7 @@ class Applicability:
         screen: finds those of them that have to judge a call.
         stateful: those that must process the call and its outcome.
         indexes: the numbers of the history indexes for it.
+        pending: the numbers of those for it while it is in flight.
         problem: an error that denies every such call.
         arguments: the declared arguments of the tool; None allows any.
         listed: whether a rule covers the call, or unlisted calls are allowed.
@@ -168,6 +169,7 @@ class Applicability:
     screen: CallScreen
     stateful: tuple[tuple[int, Monitor], ...]
     indexes: tuple[int, ...]
+    pending: tuple[int, ...] = ()
     problem: str | None = None
     arguments: frozenset[str] | None = None
     listed: bool = True
@@ -496,7 +498,7 @@ class Policies:
     def index_factories(self) -> list[Callable[[], HistoryIndex]]:
         """For each history term, a function that makes its index of a session."""
         queries = self.history_queries
-        return [partial(HistoryIndex if query.window is None else WindowIndex, query) for query in queries]
+        return [partial(index_type(query), query) for query in queries]
 
     @cached_property
     def memory_factories(self) -> list[Callable[[], Any]]:
@@ -620,10 +622,14 @@ class Policies:
             if monitor.concerns(call) and (not is_answer or names(monitor.tools, ANSWER))
         )
         stateful = tuple((at, monitor) for at, monitor in monitors if monitor.stateful)
-        indexes = tuple(
-            at
-            for at, query in enumerate(self.history_queries)
-            if (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
+        indexes, pending = (
+            tuple(
+                at
+                for at, query in enumerate(self.history_queries)
+                if query.in_flight is in_flight
+                and (names(query.tools, ANSWER) if is_answer else call.tool in query.tools)
+            )
+            for in_flight in (False, True)
         )
         listed = self._is_listed(call, anyone=True)
         counters = tuple(counter for counter in self.counters if call.tool in counter.tools)
@@ -636,6 +642,7 @@ class Policies:
             CallScreen(monitors, call),
             stateful,
             indexes,
+            pending,
             arguments=None if declared is None else frozenset(declared),
             listed=listed,
             needs_more_checks=needs_more_checks or declared is not None,

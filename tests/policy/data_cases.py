@@ -70,6 +70,18 @@ INSTANTS = [
     '"1970-01-12T13:46:40"',
     '"1970-02-30T00:00:00Z"',
 ]
+LOCAL_TIMES = [
+    '"1970-01-12 14:46:40", "Europe/Berlin"',
+    '"1981-03-29T02:30", "Europe/Berlin"',
+    '"1981-09-27 02:30:00.5", "Europe/Berlin"',
+    '"1970-01-12 14:46:40", "-02:30"',
+]
+MESSAGES: list[Any] = [
+    [],
+    [{"role": "user", "content": "a"}],
+    [{"role": "system", "content": "b"}, {"role": "user", "content": [{"type": "text", "text": "a"}, "b"]}],
+    [{"role": "user", "content": "ab"}, {"role": "user", "content": [{"type": "image_url"}]}],
+]
 STATES: list[Any] = [
     {"stock": {"a": 1, "b": 2}, "owner": {"a": "a", "b": "b", "ab": "a"}, "open": True, "level": 2},
     {"stock": {"a": 3, "ab": 0.3}, "owner": {"a": "b"}, "open": False, "level": 0.1},
@@ -126,6 +138,7 @@ class Case:
     moves: Sequence[Move]
     call: Step
     principal: Mapping[str, Any] | None = None
+    messages: Sequence[Any] = ()
 
 
 @dataclass
@@ -181,10 +194,19 @@ class Maker:
         return f"NOT ({rule})" if self.often(share) else rule
 
     def propositional(self) -> str:
-        first, second = (f"tool:{tool}" for tool in self._chance.sample(TOOLS, 2))
+        first, second = (
+            f"tool:{tool}" if self.often(0.6) else self._step(tool) for tool in self._chance.sample(TOOLS, 2)
+        )
         return self._chance.choice(
             [f"G !{first}", f"F {first}", f"G({first} -> O {second})", f"F({first} && X F {second})"]
         )
+
+    def _step(self, tool: str) -> str:
+        """A call with a constant argument."""
+        name = self._chance.choice(list(ARGUMENTS)[:3])
+        kind = ARGUMENTS[name]
+        text = self._regex() if kind == "text" and self.often(0.3) else self._literal(kind)
+        return f"{tool}({name}={'.*' if self.often(0.2) else text})"
 
     def _form(self) -> str:
         return self._chance.choices(
@@ -320,6 +342,7 @@ class Maker:
             lambda: self._history("some", scope, depth),
             lambda: self._history("previous", scope, depth),
             lambda: self._since(scope, depth),
+            lambda: f"{self._chance.choice(['', '!'])}{self._history('pending', scope, depth)}",
         )
 
     def _since(self, scope: _Scope, depth: int) -> str:
@@ -395,7 +418,7 @@ class Maker:
             lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
             lambda: self._chance.choice(["hour(now)", "minute(now)", 'weekday(now, "UTC")', "hour(now - 90m)"]),
             lambda: self._chance.choice(DURATIONS),
-            lambda: f"(now - time({self._chance.choice([*INSTANTS, self.text(scope, depth - 1)])}))",
+            lambda: f"(now - time({self._chance.choice([*INSTANTS, *LOCAL_TIMES, self.text(scope, depth - 1)])}))",
         )
 
     def text(self, scope: _Scope, depth: int) -> str:
@@ -405,7 +428,7 @@ class Maker:
             lambda: self._variable(scope, "text", f"{self._of_call(scope, depth)}.s"),
             lambda: f"{self._of_call(scope, depth)}.s",
             lambda: f"{self._of_call(scope, depth, 'args')}.id",
-            lambda: "fact(context.who)",
+            lambda: self._chance.choice(["fact(context.who)", "text(user)"]),
             lambda: f"state(owner({self.text(scope, 0) if depth > 0 else self._literal('text')}))",
             lambda: f'date({self._chance.choice(DATES)}, "MM/DD/YYYY")',
             lambda: f"add_months({self._chance.choice(DAYS)}, {self._variable(scope, 'number', '1')})",
@@ -502,7 +525,15 @@ class Maker:
             moves += [Changed(self.state())] if self.often(0.15) else []
             moves += [Ended(*self._outcome())] if self.often(0.15) else []
             moves.append(self.step(rule))
-        return Case(rule, self.facts(), self.state(), moves, self._proposed(rule), self._chance.choice(PRINCIPALS))
+        return Case(
+            rule,
+            self.facts(),
+            self.state(),
+            moves,
+            self._proposed(rule),
+            self._chance.choice(PRINCIPALS),
+            self._chance.choice(MESSAGES),
+        )
 
     def step(self, rule: str) -> Step:
         output, status = (None, None) if self.often(0.15) else self._outcome()

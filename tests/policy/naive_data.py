@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Formula, atoms
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.monitors.automaton import Letter
 from tests.policy.naive import holds
 from tests.policy.naive_functions import applied
@@ -53,7 +54,7 @@ class Step:
     tool: str
     args: Mapping[str, Any]
     output: Any = None
-    status: Literal["ok", "failed", "unknown"] | None = None
+    status: Literal["ok", "failed", "unknown", "withdrawn"] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     state: Any = None
     principal: Mapping[str, Any] | None = None
@@ -68,6 +69,7 @@ class Scene:
 
     step: Step
     earlier: Sequence[Step]
+    in_flight: Sequence[Step] = ()
 
 
 class Naive:
@@ -79,7 +81,9 @@ class Naive:
         functions: Mapping[str, Callable[..., Any]],
         tags: Mapping[str, frozenset[str]],
         labels: Labels | None = None,
+        messages: Sequence[Any] = (),
     ) -> None:
+        self._messages = messages
         self.rule, self._functions, self._tags, self._labels = rule, functions, tags, labels or {}
         self._leaves = list(_leaves(rule))
         self.conjunctive = _is_conjunctive(rule)
@@ -113,9 +117,14 @@ class Naive:
 
     def _judged(self, leaf: ast.Rule, positive: bool, steps: Sequence[Step]) -> list[Truth]:
         """The result for each proposed step."""
+        steps, everything = _that_ran(steps), steps
         if isinstance(leaf, ast.Temporal):
             return self._replayed(leaf.formula, positive, steps)[0]
-        scenes = [Scene(step, steps[:at]) for at, step in enumerate(steps)]
+        scenes = [
+            Scene(step, _that_ran(everything[:at]), [earlier for earlier in everything[:at] if not earlier.ended])
+            for at, step in enumerate(everything)
+            if step.status != "withdrawn"
+        ]
         match leaf, positive:
             case ast.Forall(pattern, condition), True:
                 return [self._if(scene, pattern, ast.TRUE, partial(self._value, condition)) for scene in scenes]
@@ -148,7 +157,7 @@ class Naive:
                 some = [at for at, scene in enumerate(scenes) if scene in fine]
                 return either(self._lacks_later(at, scenes, leaf, ok=False) for at in some)
             case ast.Temporal(formula), _:
-                return both(self._ended_formula(formula, positive, way) for way in _ways(steps))
+                return both(self._ended_formula(formula, positive, _that_ran(way)) for way in _ways(steps))
         return self.conjunctive or both(both(self._judged(leaf, positive, way)) for way in _ways(steps))
 
     def _concerned(self, scene: Scene, pattern: ast.Pattern, condition: ast.Term) -> tuple[Truth, Names]:
@@ -210,11 +219,17 @@ class Naive:
         return all(argument.name in step.args for argument in pattern.arguments) and self._matched(step, pattern, names)
 
     def _found(
-        self, pattern: ast.Pattern, condition: ast.Term, scene: Scene, names: Names, within: ast.Term | None = None
+        self,
+        pattern: ast.Pattern,
+        condition: ast.Term,
+        scene: Scene,
+        names: Names,
+        within: ast.Term | None = None,
+        among: Sequence[Step] | None = None,
     ) -> list[tuple[Step, Truth, Names]]:
         """(a call, whether it matches and satisfies the condition, the names it bound), of all earlier calls."""
         steps = []
-        for step in scene.earlier:
+        for step in scene.earlier if among is None else among:
             inner = dict(names)
             matched = self._recalled(step, pattern, inner)
             value = both([matched, matched and self._value(condition, scene, inner)])
@@ -275,6 +290,8 @@ class Naive:
                 return UNKNOWN if value(body) is UNKNOWN else sources(value(body), scene.earlier, self._labels)
             case ast.Seen(labels):
                 return seen(labels, scene.earlier, self._labels)
+            case ast.MessagesText(role):
+                return _text_of(self._messages, role)
             case ast.Known(body):
                 if value(body) is not UNKNOWN and not isinstance(value(body), Between | SetRange):
                     return True
@@ -302,6 +319,10 @@ class Naive:
             case ast.SomeCall(pattern, condition, ok, within):
                 matches = self._found(pattern, condition, scene, names, within)
                 return _any_of(matches, ok=ok)
+            case ast.CallInFlight(pattern, condition):
+                return either(
+                    value for _, value, _ in self._found(pattern, condition, scene, names, among=scene.in_flight)
+                )
             case ast.TimeOf(ast.Label(name)):
                 return _time_of(names[name])
             case ast.TimeOf(ast.Selected(which, pattern, condition)):
@@ -363,16 +384,28 @@ class Naive:
             values.append(self._can_be_kept(formula, positive, kept))
             if not values[-1]:
                 kept.pop()
+                sure = (
+                    self._can_be_kept(
+                        formula, positive, [*kept, self._letter(formula, step, positive=positive, as_if=as_if)]
+                    )
+                    for as_if in (True, False)
+                )
+                values[-1] = UNKNOWN if step is steps[-1] and any(sure) else False
         return values, kept
 
-    def _letter(self, formula: Formula, step: Step, *, positive: bool) -> Letter:
-        """Returns the atoms that succeeded and the atoms that ran; they swap roles under NOT."""
-        ran = frozenset(name for name in atoms(formula) if step.tool in self._tools_of(name))
-        went_well = ran if step.status == "ok" else frozenset()
+    def _letter(self, formula: Formula, step: Step, *, positive: bool, as_if: Truth = UNKNOWN) -> Letter:
+        """Returns the atoms that succeeded and those that ran; they swap roles under NOT. `as_if`: of unknown ones."""
+        truths = {name: self._is_step(name, step) for name in atoms(formula)}
+        truths = {name: as_if if truth is UNKNOWN else truth for name, truth in truths.items()}
+        ran = frozenset(name for name, truth in truths.items() if truth is not False)
+        went_well = frozenset(name for name in ran if truths[name] is True and step.status == "ok")
         return Letter(went_well, ran) if positive else Letter(ran, went_well)
 
-    def _tools_of(self, atom: str) -> frozenset[str]:
-        return self._tags[atom[1:]] if atom[0] == "@" else frozenset([atom.removeprefix("tool:")])
+    def _is_step(self, atom: str, step: Step) -> Truth:
+        if (pattern := step_pattern(atom)) is None:
+            return step.tool in (self._tags[atom[1:]] if atom[0] == "@" else [atom.removeprefix("tool:")])
+        stated = [UNKNOWN if argument.name not in step.args else True for argument in pattern.arguments]
+        return both([self._matched(step, pattern, {}), *stated])
 
     def _can_be_kept(self, formula: Formula, positive: bool, trace: Sequence[Letter]) -> bool:
         """Whether at most two more steps can make it true."""
@@ -441,12 +474,24 @@ def _ways(history: Sequence[Step]) -> Iterator[list[Step]]:
             ends.append([[step]])
         else:
             ran = [[replace(step, status="ok", ended=False)], [replace(step, status="failed", ended=False)]]
-            ends.append(ran if step.begun else [*ran, []])
+            withdrawn = replace(step, status="withdrawn", ended=False)
+            ends.append(ran if step.begun else [*ran, [withdrawn]])
     for way in product(*ends):
         yield [step for steps in way for step in steps]
 
 
+def _that_ran(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.status != "withdrawn"]
+
+
 # --- small pieces
+
+
+def _text_of(messages: Sequence[Any], role: str) -> Any:
+    contents = [message["content"] for message in messages if message["role"] == role]
+    parts = [part for content in contents for part in ([content] if isinstance(content, str) else content)]
+    texts = [part if isinstance(part, str) else part.get("text") for part in parts]
+    return "\n".join(texts) if messages and None not in texts else UNKNOWN
 
 
 def _fits(wanted: Any, value: Any, names: Names) -> Truth:
@@ -488,7 +533,7 @@ def _read_texts(term: object) -> Iterator[Any]:
         case ast.OverItems(items=items):
             yield from _read_texts(items)
             return
-        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.Selected():
+        case ast.SomeCall() | ast.CountCalls() | ast.SumCalls() | ast.CallFold() | ast.CallInFlight() | ast.Selected():
             return
     for child in ast.children(term):
         yield from _read_texts(child)

@@ -132,6 +132,24 @@ def _instant(text: str) -> Any:
     return _whole(Fraction((instant - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1), 10**6))
 
 
+def _time(text: Any, zone: Any = None) -> Any:
+    """A local time is one whose instant, by either reading of an ambiguous one, has that local time only once."""
+    if kind(text) != "text" or zone is None:
+        return _of_texts(_instant)(text)
+    shape = re.fullmatch(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d(\.\d{1,6})?)?", text, re.ASCII)
+    if shape is None:
+        return UNKNOWN
+    offset = dt.timezone(-dt.timedelta(hours=2, minutes=30)) if zone[0] == "-" else ZoneInfo(zone)
+    local = dt.datetime.fromisoformat(text)
+    instants = set()
+    for hours in range(-15, 16):  # the instants whose local time this could be
+        for minutes in (0, 30):
+            instant = local.replace(tzinfo=dt.UTC) - dt.timedelta(hours=hours, minutes=minutes)
+            if instant.astimezone(offset).replace(tzinfo=None) == local:
+                instants.add(instant)
+    return _instant(instants.pop().isoformat()) if len(instants) == 1 else UNKNOWN
+
+
 def _mentions(value: Any, token: Any) -> Truth:
     if kind(token) not in ("text", "number") or (number(token) is UNKNOWN and kind(token) == "number"):
         return UNKNOWN
@@ -320,7 +338,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "emails": _of_texts(_emails),
     "tokens": _of_texts(_tokens),
     "mentions": _mentions,
-    "time": _of_texts(_instant),
+    "time": _time,
     "hour": _local(lambda local: local.hour),
     "minute": _local(lambda local: local.minute),
     "weekday": _local(lambda local: local.weekday() + 1),

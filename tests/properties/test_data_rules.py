@@ -44,9 +44,10 @@ class ParallelRun:
             zone=ZONE,
             permit_seconds=10**9,
             principal=case.principal,
+            messages=case.messages,
         )
         self._permits: dict[int, Any] = {}  # of the calls in flight, by their places
-        self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS)
+        self._naive = Naive(read_rule(case.rule), FUNCTIONS, TAGS, messages=case.messages)
         self._history: list[Step] = []
         self._reported = False
         self._records = not judges_later(self._naive)
@@ -85,7 +86,8 @@ class ParallelRun:
     def _observe(self, step: Step) -> None:
         if not self._naive.conjunctive and self._naive.check(self._history, self._now(step)) is False:
             self._reported = True
-        event, self._time = Event(step.tool, step.args, step.output, step.status, time=step.time), None
+        status: Any = step.status
+        event, self._time = Event(step.tool, step.args, step.output, status, time=step.time), None
         self._session.observe(event, facts=step.facts, judge=False)
         self._history.append(self._now(step))
 

@@ -128,7 +128,10 @@ class Acquittal:
         call = SessionCall(kind.tool, EMPTY).labelled(kind.action, kind.decision, kind.tags)
         applicability = self._policies.applicability(call)
         data = [(number, monitor) for number, monitor in applicability.monitors if number in self._checks]
-        unproved = any(self._checks[number] is None and monitor.reports(call) for number, monitor in data)
+        unproved = any(self._checks[number] is None and monitor.reports(call) for number, monitor in data) or any(
+            isinstance(monitor, PropositionalMonitor) and monitor.reads_arguments(call)
+            for _, monitor in applicability.monitors
+        )
         needs_session = kind.tool == ANSWER or applicability.problem is not None or not applicability.listed or unproved
         ok, other = (self._product.letters[(*kind, ok)].parts for ok in (True, False))
         return _KindPlan(

@@ -13,6 +13,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
+from guardagent.errors import name_hint
 from guardagent.packs.sql.functions import EXPLAINED, READING, WRITING, is_computing, is_whole_row, readings
 from guardagent.packs.sql.narrowing import is_narrow
 
@@ -20,10 +21,17 @@ _CHANGES = (*WRITING, exp.DDL, exp.Into, exp.Merge, exp.Copy, exp.Set, exp.Comma
 
 
 @lru_cache(1024)
+def unknown_dialect(dialect: str) -> str | None:
+    """The problem of a dialect that does not exist; None for those that do, and for none."""
+    if not dialect or dialect in sqlglot.Dialect.classes:
+        return None
+    return f"{dialect!r} is not a dialect of SQL{name_hint(dialect, sqlglot.Dialect.classes)}"
+
+
 def statement_list(text: str, dialect: str = "") -> list[dict[str, Any]] | str:
     """The statements of a text, in order, with those inside of others; a string says why they are unknown."""
-    if dialect and dialect not in sqlglot.Dialect.classes:
-        return f"{dialect!r} is not a dialect of SQL; expected such as 'postgres', 'mysql', 'sqlite'"
+    if problem := unknown_dialect(dialect):
+        return problem
     explained = EXPLAINED.match(text)
     planned = explained is not None and not re.search("ANALY[ZS]E", explained[0], re.IGNORECASE)
     try:

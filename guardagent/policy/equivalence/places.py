@@ -16,6 +16,7 @@ from guardagent.policy.equivalence.canonical import mapped
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import Conjunction, Disjunction, Since, all_of, any_of
 from guardagent.policy.language.formula import Literal as StepLiteral
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.logic.lowering import as_json
 from guardagent.policy.policies import Policies
 from guardagent.policy.solver.monitor import SolverMonitor
@@ -287,7 +288,9 @@ class PolicyPlaces:
         """Reads the tools of a formula; those that must have been called stand under `S`."""
         if isinstance(node, StepLiteral):
             name = node.atom.removeprefix("tool:") if node.atom.startswith(("tool:", "@")) else "*"
-            tools = sorted(self._tools(ast.Pattern((name,))))
+            step = step_pattern(node.atom) or ast.Pattern((name,))
+            self._bind(step, {})
+            tools = sorted(self._tools(step))
             self.called.update(dict.fromkeys(tools))
             self.sought.update(dict.fromkeys(tools) if sought and node.positive else {})
             return

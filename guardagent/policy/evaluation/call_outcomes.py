@@ -62,6 +62,7 @@ class CallOutcomes:
         self._directions: Directions = {}
         for condition in conditions if own else ():
             _direct(condition, int(directed), index_of, self._directions)
+        own = [number for number in own if not queries[number].in_flight]
         intricate = [number for number in own if number not in self._directions]
         self.tools = union_of(queries[number].tools for number in own)
         self._intricate = union_of(queries[number].tools for number in intricate)

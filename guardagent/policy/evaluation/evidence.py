@@ -100,7 +100,7 @@ def compile_with_evidence(
             return (lambda env: inverse(term(env))), explain
         case ast.Implies(first, second):
             return _implication(first, second, inside, wanted=wanted)
-        case ast.Compare():
+        case ast.Compare() if ast.folds_of(condition) is None:  # `since` and `previous` are explained as written
             return _comparison(condition, compiler, names, wanted=wanted)
     return _opaque_condition(condition, compiler, names, wanted=wanted)
 

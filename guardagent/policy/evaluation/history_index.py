@@ -100,6 +100,11 @@ def _insert(entries: list[IndexEntry], entry: IndexEntry) -> None:
         insort(entries, entry, key=by_place)
 
 
+def _removed(entries: list[IndexEntry], place: int) -> IndexEntry | None:
+    at = bisect_left(entries, place, key=by_place)
+    return entries.pop(at) if at < len(entries) and entries[at].place == place else None
+
+
 def _unrecorded(entry: IndexEntry) -> Unknown | None:
     return entry.own if type(entry.own) is Unknown and entry.own.unrecorded else None
 
@@ -138,6 +143,12 @@ class Bucket:
         if self.groups is not None:
             self.groups.add(env, entry)
 
+    def remove(self, place: int) -> None:
+        """Removes the entry of a place; the total stays."""
+        if (entry := _removed(self.entries, place)) is not None:
+            self.uncertain -= entry.own is not True
+            self.groups = None
+
     def count(self) -> int | Unknown:
         """The number of the calls; with bounds if some of them are uncertain."""
         number = len(self.entries)
@@ -157,6 +168,20 @@ class Bucket:
 
 
 GroupMatch = tuple[CallGroup, int, Truth]  # a group of calls that match or may match; 0 if the equations hold for them
+
+
+def number_of_different(values: Iterable[tuple[Truth, Any]]) -> int | Unknown:
+    """The number of different values, each with whether its call matches: true or unknown."""
+    sure, possible, unread, cause, is_any = set[Any](), set[Any](), 0, Unknown(), False
+    for truth, value in values:
+        key = hash_key(value)
+        is_any = is_any or truth is True
+        (sure if truth is True else possible).update(() if key is None else (key,))
+        unread += key is None
+        reasons = [why for why in (truth, value) if type(why) is Unknown]
+        cause = reasons[0] if reasons else Unknown("a value cannot be counted") if key is None else cause
+    least, most = max(len(sure), int(is_any)), len(sure | possible) + unread
+    return least if least == most else cause.within((least, most))
 
 
 class HistoryIndex:
@@ -402,20 +427,9 @@ class HistoryIndex:
         is_plain = bucket is None or (type(bucket.total) is set and not bucket.uncertain)
         if is_plain and not others and not self._query.residual_conditions and not self._in_flight(env):
             return 0 if bucket is None else len(bucket.total)
-        sure, possible, unread, cause, is_any = set[Any](), set[Any](), 0, Unknown(), False
-        term = self._query.term or self._query.late_term
-        for _, truth in self._truths(env, bucket, others):
-            if truth is False:
-                continue
-            value = None if term is None else term(env)
-            key = hash_key(value)
-            is_any = is_any or truth is True
-            (sure if truth is True else possible).update(() if key is None else (key,))
-            unread += key is None
-            reasons = [why for why in (truth, value) if type(why) is Unknown]
-            cause = reasons[0] if reasons else Unknown("a value cannot be counted") if key is None else cause
-        least, most = max(len(sure), int(is_any)), len(sure | possible) + unread
-        return least if least == most else cause.within((least, most))
+        term: Any = self._query.term or self._query.late_term
+        truths = self._truths(env, bucket, others)
+        return number_of_different((truth, term(env)) for _, truth in truths if truth is not False)
 
     def last_place(self, env: Env, none: int) -> int | Unknown:
         """The place of the last matching call in the history; `none` without one."""
@@ -644,6 +658,61 @@ def _windowed(entry: IndexEntry, start: int | Unknown) -> IndexEntry | None:
     """The entry with its window among its own conditions; None if it is outside."""
     own = conjunction([entry.own, in_window(entry.call, start)])
     return None if own is False else entry._replace(own=own)
+
+
+# --- calls in flight
+
+
+class PendingIndex(HistoryIndex):
+    """An index of the calls in flight. Their own conditions are decided by the first check after them."""
+
+    __slots__ = ("_keys", "_undecided")
+
+    def __init__(self, query: HistoryQuery) -> None:
+        super().__init__(query)
+        self._undecided: dict[int, PastCall] = {}
+        self._keys: dict[int, Any] = {}  # by place, for the calls with an index key
+
+    def copied(self) -> HistoryIndex:
+        copy: PendingIndex = super().copied()  # type: ignore[assignment]
+        copy._undecided, copy._keys = dict(self._undecided), dict(self._keys)
+        return copy
+
+    def add(self, _: Any, call: PastCall) -> None:
+        """Adds a call that is now in flight."""
+        self._undecided[call.place] = call
+
+    def remove(self, call: PastCall) -> None:
+        """Removes a call that is no longer in flight."""
+        if self._undecided.pop(call.place, None) is not None:
+            return
+        key = self._keys.pop(call.place, None)
+        bucket = self._unindexed if key is None else self._buckets[key]
+        bucket.remove(call.place)
+        if key is not None and not bucket.entries:
+            del self._buckets[key]
+        for entries in self._kinds.values():
+            _removed(entries, call.place)
+
+    def _put(self, key: Any, entry: IndexEntry, env: Env) -> None:
+        super()._put(key, entry, env)
+        self._keys[entry.place] = key
+
+    def _lookup(self, env: Env) -> tuple[Bucket | None, Sequence[Bucket]]:
+        for place, call in list(self._undecided.items()):
+            self._decide(env[0], call)
+            del self._undecided[place]
+        return super()._lookup(env)
+
+    def _in_flight(self, _: Env) -> list[Any]:
+        return []  # they are indexed
+
+
+def index_type(query: HistoryQuery) -> type[HistoryIndex]:
+    """The type of the index for a query."""
+    if query.in_flight:
+        return PendingIndex
+    return HistoryIndex if query.window is None else WindowIndex
 
 
 # --- indexes on demand

@@ -74,6 +74,7 @@ class HistoryQuery:
         deferred_by: the argument that is the only index key, if the own conditions can be decided when a query asks
             for that key: they can neither fail nor have an effect. None decides them when the outcome is recorded.
         distinct: whether the different values of the term are counted, in place of their sum.
+        in_flight: whether only calls in flight count.
     """
 
     tools: frozenset[str]
@@ -92,6 +93,7 @@ class HistoryQuery:
     narrowing: Narrowing | None = None
     deferred_by: str | None = None
     distinct: bool = False
+    in_flight: bool = False
 
     @property
     def decided_by_key(self) -> bool:

@@ -512,6 +512,26 @@ def tool_of(call: Any) -> Any:
     return call if type(call) is Unknown else call.tool
 
 
+def text_of_messages(source: Any, role: str) -> str | Unknown:
+    """The text of the messages of a role, the newest last; unknown if one of them is more than text."""
+    messages = source() if callable(source) else source
+    if not messages:
+        return Unknown("the host gives no messages")
+    texts: list[str] = []
+    for message in messages:
+        fields = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
+        if fields.get("role") == role:
+            content = fields.get("content")
+            for part in [content] if isinstance(content, str) else content or [None]:
+                text = part.get("text") if isinstance(part, Mapping) else part
+                if not isinstance(text, str):
+                    return Unknown(f"a message of the role {role!r} is not only text")
+                texts.append(text)
+        elif not isinstance(fields.get("role"), str):
+            return Unknown("a message has no role; expected a mapping with 'role' and 'content'")
+    return "\n".join(texts)
+
+
 def time_of(call: Any) -> Any:
     if type(call) is Unknown:
         return call

@@ -343,6 +343,9 @@ def applied_function(node: ast.Apply, toolbox: Functions) -> Applied:
         _check_arguments(node, known)
         if known.require is not None:
             known.require()
+        last = node.arguments[-1] if len(node.arguments) == len(known.parameters) else None
+        if known.problem is not None and isinstance(last, ast.Constant) and (problem := known.problem(last.value)):
+            raise CompileError(problem, node.place)
         return known.apply
     own = toolbox[node.function]
     parameters = list(inspect.signature(own).parameters)

@@ -14,7 +14,14 @@ from guardagent.errors import name_hint
 from guardagent.policy.evaluation.call_groups import NOT_KEPT
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.history_query import Env, HistoryQuery, Narrowing, Term
-from guardagent.policy.evaluation.monitor_interface import args_of, failed, output_of, time_of, tool_of
+from guardagent.policy.evaluation.monitor_interface import (
+    args_of,
+    failed,
+    output_of,
+    text_of_messages,
+    time_of,
+    tool_of,
+)
 from guardagent.policy.evaluation.operands import (
     Cause,
     CompileError,
@@ -162,6 +169,7 @@ class Compiler:
         term: ast.Term | None = None,
         within: ast.Term | None = None,
         distinct: bool = False,
+        in_flight: bool = False,
     ) -> HistoryQuery:
         """Compiles a query for past calls. `names` are the names in scope around it."""
         label, inner = self.place(), dict(names)
@@ -209,6 +217,7 @@ class Compiler:
             narrowing=narrowing,
             deferred_by=_deferred_by(joined, joins, condition, term),
             distinct=distinct,
+            in_flight=in_flight,
         )
 
     def _classify(
@@ -427,6 +436,9 @@ class Compiler:
         labels = node.labels
         return lambda env: env[0].provenance.seen(labels, env[0])
 
+    def _messagestext(self, node: ast.MessagesText, _: Names) -> Term:
+        return lambda env: text_of_messages(env[0].messages, node.role)
+
     def _known(self, node: ast.Known, names: Names) -> Term:
         body, texts = self.term(node.body, names), self._terms(read_as_json(node.body), names)
         blamed = self.blame(node, names, UNDECIDED)
@@ -535,6 +547,10 @@ class Compiler:
         index = self.add_query(node.pattern, node.condition, names, ok_only=is_ok, within=node.within)
         none = -1 if is_ok else 0
         return lambda env: env[0].indexes[index].last_place(env, none)
+
+    def _callinflight(self, node: ast.CallInFlight, names: Names) -> Term:
+        index = self.add_query(node.pattern, node.condition, names, in_flight=True)
+        return lambda env: env[0].indexes[index].exists(env)
 
     def _somecall(self, node: ast.SomeCall, names: Names) -> Term:
         index = self.index_of[id(node)] = self.add_query(

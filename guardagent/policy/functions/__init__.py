@@ -33,6 +33,7 @@ class RuleFunction:
         result: the kind of the result; empty if it varies.
         range: the least and the greatest result, of a function whose results are numbers.
         require: raises an InputError if a package that the function needs is not installed.
+        problem: what is wrong with a constant as the last argument; None if nothing is.
         zoned: whether the last parameter is a time zone, by default that of the session's clock.
     """
 
@@ -44,6 +45,7 @@ class RuleFunction:
     zoned: bool = False
     range: tuple[int, int] | None = None
     require: Callable[[], None] | None = None
+    problem: Callable[[Any], str | None] | None = None
 
     def apply(self, values: list[Any]) -> Any:
         """The result; unknown if a value is unknown or of another kind."""

@@ -12,7 +12,15 @@ from fractions import Fraction
 from typing import Any
 
 from guardagent.policy.functions import rule_function
-from guardagent.policy.language.values import Unknown, kind_of, local_time
+from guardagent.policy.language.values import (
+    Unknown,
+    kind_of,
+    local_time,
+    moment_of,
+    parsed_instant,
+    seconds_of,
+    zone_named,
+)
 from guardagent.types import MAX_DIGITS
 
 # --- dates
@@ -30,12 +38,15 @@ _TOKENS = {
 _FORMAT = re.compile(f"({'|'.join(_TOKENS)})")
 
 
+def _is_format(form: str) -> bool:
+    return sorted(part[0] for part in _FORMAT.split(form) if part in _TOKENS) == ["D", "M", "Y"]
+
+
 def parsed_date(text: str, form: str) -> str | Unknown:
     """The date in a whole string of a format, as `YYYY-MM-DD`."""
-    parts = _FORMAT.split(form)
-    tokens = sorted(part[0] for part in parts if part in _TOKENS)
-    if tokens != ["D", "M", "Y"]:
+    if not _is_format(form):
         return Unknown("a format of dates has not YYYY, MM and DD once each; M, MMM, MMMM and D can stand for them")
+    parts = _FORMAT.split(form)
     match = re.fullmatch("".join(_TOKENS.get(part, re.escape(part)) for part in parts), text.strip())
     if match is None:
         return Unknown("a string is not a date in the format of the rule")
@@ -45,13 +56,55 @@ def parsed_date(text: str, form: str) -> str | Unknown:
     return _written(int(fields["year"]), month, int(fields["day"]))
 
 
-@rule_function("date", ("number", "text"), ("text",), required=1, zoned=True, result="text")
+def _zone_problem(zone: str) -> str | None:
+    return None if zone_named(zone) else f"there is no time zone {zone!r}; expected one such as 'Europe/Berlin'"
+
+
+def _date_problem(form: str) -> str | None:
+    if _is_format(form) or zone_named(form) is not None:
+        return None
+    return (
+        f"{form!r} is neither a format of dates nor a time zone; expected a format with YYYY, MM and DD "
+        "once each (M, MMM, MMMM and D can stand for them), such as 'MM/DD/YYYY', or a zone such as 'Europe/Berlin'"
+    )
+
+
+@rule_function("date", ("number", "text"), ("text",), required=1, zoned=True, result="text", problem=_date_problem)
 def _date(value: Any, zone_or_format: str) -> Any:
     """`date(instant, zone)`, `date(text, "MM/DD/YYYY")`: the date in ISO 8601, such as `"2026-01-31"`."""
     if kind_of(value) == "text":
         return parsed_date(str(value), zone_or_format)
     local = local_time(value, zone_or_format)
     return local if isinstance(local, Unknown) else local.date().isoformat()
+
+
+_LOCAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?")
+
+
+@rule_function("time", ("text",), ("text",), required=1, result="number", problem=_zone_problem)
+def _time(text: str, zone: str | None = None) -> Any:
+    """`time(text)`, `time(text, zone)`: the instant of an ISO 8601 date and time with its zone, or in a named one."""
+    try:
+        return seconds_of(moment_of(parsed_instant(text) if zone is None else _in_zone(text, zone)))
+    except (ValueError, OverflowError) as error:
+        return Unknown(str(error) if zone else "a string is not a date and time with its zone")
+
+
+def _in_zone(text: str, zone: str) -> dt.datetime:
+    """A local date and time in a zone.
+
+    Raises:
+        ValueError: the text is something else, there is no such zone, or the zone changes its clocks then.
+    """
+    zone_info = zone_named(zone)
+    if zone_info is None:
+        raise ValueError(_zone_problem(zone))
+    if not _LOCAL.fullmatch(text):
+        raise ValueError("a string is not a local date and time, such as '2026-01-31 09:30'")
+    first, second = (dt.datetime.fromisoformat(text).replace(tzinfo=zone_info, fold=fold) for fold in (0, 1))
+    if first.utcoffset() != second.utcoffset():
+        raise ValueError(f"a local time does not exist or exists twice in {zone!r}, since its clocks change")
+    return first
 
 
 def _written(year: int, month: int, day: int) -> str | Unknown:

@@ -6,7 +6,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from functools import wraps
 from typing import Any
 
@@ -17,9 +16,6 @@ from guardagent.policy.language.values import (
     kind_name,
     kind_of,
     local_time,
-    moment_of,
-    parsed_instant,
-    seconds_of,
 )
 from guardagent.types import MAX_DIGITS
 
@@ -83,15 +79,6 @@ def _chosen(choose: Callable[[list[Any]], Any], values: Sequence[Any]) -> Any:
 
 
 # --- instants
-
-
-@rule_function("time", ("text",), result="number")
-def _instant(text: str) -> int | Fraction | Unknown:
-    """`time(text)`: the instant of a date and time with its zone, in ISO 8601, in seconds since the epoch."""
-    try:
-        return seconds_of(moment_of(parsed_instant(text)))
-    except (ValueError, OverflowError):
-        return Unknown("a string is not a date and time with its zone")
 
 
 def _local_time_function(

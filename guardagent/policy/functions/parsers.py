@@ -21,6 +21,12 @@ def _require_sql() -> None:
     from guardagent.packs.sql import functions  # noqa: F401 - it says what to install
 
 
+def _dialect_problem(dialect: str) -> str | None:
+    from guardagent.packs.sql.statement_lists import unknown_dialect
+
+    return unknown_dialect(dialect)
+
+
 @rule_function("commands", ("text",), result="list", require=_require_shell)
 def _commands(text: str) -> Any:
     """`commands(text)`: the shell's commands, also those in others: `argv`, `name`, `reads`, `writes`, `cwd`, `env`."""
@@ -29,7 +35,9 @@ def _commands(text: str) -> Any:
     return _known(command_list(text))
 
 
-@rule_function("statements", ("text",), ("text",), required=1, result="list", require=_require_sql)
+@rule_function(
+    "statements", ("text",), ("text",), required=1, result="list", require=_require_sql, problem=_dialect_problem
+)
 def _statements(text: str, dialect: str = "") -> Any:
     """`statements(sql, "postgres")`: the statements: `kind`, `tables`, `columns`, `functions`, `every_row`."""
     from guardagent.packs.sql.statement_lists import statement_list

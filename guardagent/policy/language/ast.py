@@ -250,6 +250,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesText:
+    """The text of the messages of a role, the newest last."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class CounterValue:
     """The value of a counter across conversations for a key."""
 
@@ -307,6 +314,14 @@ class SomeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class CallInFlight:
+    """Whether a matching call is in flight."""
+
+    pattern: Pattern
+    condition: Term
+
+
+@dataclass(frozen=True, slots=True)
 class CallFold:
     """A number over the matching calls: of the different values of a term, or the place of the last one.
 
@@ -356,6 +371,7 @@ Term = (
     | Principal
     | Sources
     | Seen
+    | MessagesText
     | CounterValue
     | State
     | StateOf
@@ -364,6 +380,7 @@ Term = (
     | SumCalls
     | SomeCall
     | CallFold
+    | CallInFlight
     | OverItems
 )
 
@@ -479,7 +496,7 @@ def folds_of(node: Compare) -> tuple[CallFold, CallFold] | None:
     return (left, right) if is_since or (node.operator == "==" and right == LAST_CALL) else None
 
 
-OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, Selected)
+OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, CallInFlight, Selected)
 """The terms over calls of the history."""
 OF_EARLIER = (*OF_HISTORY, Sources, Seen)
 """The terms that earlier calls can change."""
@@ -490,7 +507,7 @@ def names_in(node: object) -> set[str]:
     return {part.name for part in walk(node) if isinstance(part, Variable | Label)}
 
 
-_OUTSIDE = (*OF_EARLIER, State, StateOf, Fact, Now, Zone, Principal, CounterValue)
+_OUTSIDE = (*OF_EARLIER, MessagesText, State, StateOf, Fact, Now, Zone, Principal, CounterValue)
 
 
 def is_own(node: object, local: Collection[str]) -> bool:

@@ -334,10 +334,14 @@ def _arrows(tree: Node) -> list[Node]:
 
 
 def _is_atom(tree: Node) -> bool:
-    return tree.data in ("atom", "group")
+    return tree.data in ("atom", "group", "step")
 
 
 def _atom(tree: Node, text: str) -> Formula:
+    if tree.data == "step":
+        from guardagent.policy.language.parser import step_atoms
+
+        return any_of(map(Literal, step_atoms(tree, text)))
     if tree.data == "group":
         return Literal(f"@{tree.children[0]}")
     kind, name = tree.children
@@ -358,7 +362,7 @@ def _bound(tree: Node, text: str) -> int:
 def _ltlf(tree: Node, text: str) -> Formula:  # noqa: C901 - a case for each kind
     children = tree.children
     match tree.data:
-        case "atom" | "group":
+        case "atom" | "group" | "step":
             return _atom(tree, text)
         case "true" | "false":
             return TRUE if tree.data == "true" else FALSE

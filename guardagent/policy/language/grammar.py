@@ -389,6 +389,9 @@ def _explain(text: str, start: str) -> NoReturn:
     raise AssertionError("the tables do not match the grammar; run: python -m guardagent.policy.language.lalr_tables")
 
 
+_CALL_IN_CALL = re.compile(r"([\w.-]+)\([\w\s.@|\"-]*$")  # of a form that does not exist
+
+
 def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
@@ -401,6 +404,14 @@ def _raise_syntax_error(error: Any, text: str) -> NoReturn:
     rest = "" if ended else lines[line - 1][column - 1 :]
     problem = "unexpected end" if ended else f"unexpected {rest[:20]!r}"
     propositional = not any(f"{form}(" in text for form in FORMS)
+    if (
+        propositional
+        and rest[:1] in ("(", ":")
+        and (form := _CALL_IN_CALL.search(lines[line - 1][: column - 1])) is not None
+    ):
+        column, wanted = form.end(1) + 1, ("_IMPLIES", "_AND", "_OR", "BINARY", "$END")
+        rest = lines[line - 1][column - 1 :]
+        problem = f"unexpected {rest[:20]!r}"
     meant = hint(lines[line - 1][: column - 1], rest, propositional=propositional)
     raise TemporalError(f"{problem}; expected {_listed(wanted or ())}{meant}", text, line, column) from None
 
@@ -411,6 +422,8 @@ def _listed(terminals: Any) -> str:
         return "a rule, such as tool:NAME, !tool:NAME, F tool:NAME, before(...) or one in parentheses"
     if "_KNOWN" in names:  # any start of a term
         return "a condition or a value, such as x == 1, output(f), fact(NAME) or state(fn(x))"
+    if "BINARY" in names:  # after a step
+        names -= {"LPAR", "VBAR"}
     if "FIRST" in names:
         return "a call: a label, first(...) or last(...)"
     if names & _OPERATORS:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from guardagent.errors import name_hint
@@ -61,6 +62,34 @@ def _rule(tree: Node, text: str, declared: Declarations) -> ast.Rule:
         case kind if kind in DATA_RULES:
             return RuleParser(text, declared).rule(tree)
     return ast.Temporal(formula_of(tree, text))  # raises: data rules cannot occur there
+
+
+# --- calls with arguments as steps
+
+CALL = "call:"
+"""The beginning of an atom that is a call with constant arguments."""
+
+
+def step_atoms(tree: Node, text: str) -> list[str]:
+    """The atoms of a call with constant arguments, for each of its tools.
+
+    Raises:
+        TemporalError: it has arguments that are not constant, or no name of a tool.
+    """
+    pattern = RuleParser(text, NO_DECLARATIONS).constant_pattern(tree)
+    arguments = tuple(sorted(pattern.arguments, key=lambda argument: argument.name))
+    if not arguments:
+        return [tool if tool[0] == "@" else f"tool:{tool}" for tool in pattern.tools]
+    return [CALL + term_source(ast.Pattern((tool,), arguments)) for tool in pattern.tools]
+
+
+@lru_cache(256)
+def step_pattern(atom: str) -> ast.Pattern | None:
+    """The pattern of an atom that is a call with arguments; None for other atoms."""
+    if not atom.startswith(CALL):
+        return None
+    rule: Any = read_rule(f"exists({atom.removeprefix(CALL)})")
+    return rule.pattern  # type: ignore[no-any-return]
 
 
 def _any_of(parts: Sequence[ast.Rule]) -> ast.Rule:
@@ -200,6 +229,8 @@ def _inside(formula: f.Formula) -> str:
 
 def _atom(atom: str) -> str:
     kind, colon, name = atom.partition(":")
+    if atom.startswith(CALL):
+        return name
     if colon and kind in ("tool", "action", "decision"):
         return f"{kind}:{_name(name)}"
     return atom if atom.startswith("@") else json.dumps(atom) if looks_like_a_tool(atom) else _name(atom)
@@ -256,7 +287,8 @@ def named_arguments(rule: ast.Rule) -> Iterator[NamedArgument]:
     """Yields the arguments in call patterns, those read as `args(f).name`, and those that a solver rule reads."""
     nodes = list(ast.walk(rule))
     patterns = [node for node in nodes if isinstance(node, ast.Pattern)]
-    for pattern in patterns:
+    steps = [step_pattern(atom) for node in nodes if isinstance(node, ast.Temporal) for atom in f.atoms(node.formula)]
+    for pattern in (*patterns, *filter(None, steps)):
         yield from (NamedArgument(pattern.tools, argument.name, pattern.place) for argument in pattern.arguments)
     for node in nodes:
         if isinstance(node, ast.Field) and isinstance(node.body, ast.OfCall) and node.body.what == "args":

@@ -135,6 +135,7 @@ PRINTERS: dict[type, Any] = {
     ast.Principal: lambda _, __: "principal",
     ast.Sources: lambda to, node: f"sources({to.text(node.body)})",
     ast.Seen: lambda _, node: f"seen({', '.join(node.labels)})",
+    ast.MessagesText: lambda _, node: f"text({node.role})",
     ast.CounterValue: lambda to, node: f"counter({', '.join([node.name, *map(to.text, node.keys)])})",
     ast.State: lambda _, __: "state",
     ast.StateOf: lambda to, node: f"state({node.function}({to.joined(node.arguments, ', ')}))",
@@ -145,6 +146,7 @@ PRINTERS: dict[type, Any] = {
         to, node.which, node.pattern, node.condition, *filter(None, (node.term,)), within=node.within
     ),
     ast.SomeCall: lambda to, node: _over_calls(to, "some", node.pattern, node.condition, within=node.within),
+    ast.CallInFlight: lambda to, node: _over_calls(to, "pending", node.pattern, node.condition),
     ast.OverItems: lambda to, node: (
         f"{node.which}({node.variable} in {to.text(node.items)}, {to.text(node.condition)})"
     ),

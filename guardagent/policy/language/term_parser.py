@@ -34,6 +34,8 @@ from guardagent.policy.language.values import NOT_IN_MAPPING, NOT_IN_MIXED, Unkn
 from guardagent.types import MAX_DIGITS
 
 NULLS = ("null", "None", "none", "nil")
+ROLES = ("user", "assistant", "system", "tool")
+"""The roles of messages."""
 _KINDS = ("tool", "action", "decision")
 _PLAIN = frozenset({"anything", "regex", "variable", "text", "number", "negative", "true", "false"})
 """The values of arguments in a pattern that stand in it themselves; other ones are compared."""
@@ -55,8 +57,9 @@ _NO_CONDITION = (
     ast.Principal,
     ast.Sources,
     ast.CounterValue,
+    ast.MessagesText,
 )
-_WORDS: dict[str, ast.Term] = {
+VALUES: dict[str, ast.Term] = {
     "now": ast.Now(),
     "principal": ast.Principal(),
 }  # values, unless a pattern binds the name
@@ -233,6 +236,21 @@ class RuleParser:
         ]
         return ast.Pattern(tuple(map(self._tool, tools.children)), read, label and str(label), place_of(tree))
 
+    def constant_pattern(self, tree: Node) -> ast.Pattern:
+        """Reads a call as a step of a formula: with constant arguments."""
+        tools, *arguments = tree.children
+        for child in filter(None, arguments):
+            if child.children[1].data not in _PLAIN - {"variable"}:
+                self._fail(
+                    "an argument in a temporal formula is constant; expected a string in quotes, a number, true, "
+                    "false, a regular expression between slashes or '.*'",
+                    child.children[1],
+                )
+        pattern = self._pattern(Node("pattern", [None, *tree.children], tree.first, tree.outer), BoundNames())
+        if "*" in pattern.tools:
+            self._fail("'*' in a temporal formula; expected the name of a tool, or of a set such as '@writes'", tools)
+        return pattern
+
     def _tool(self, tree: Node) -> str:
         if tree.data == "tagged":
             return f"@{tree.children[0]}"
@@ -357,8 +375,8 @@ class RuleParser:
             self._fail(f"{str(token)!r} is not a value; to test that a value is present, write 'known(x)'", token)
         if token not in scope.variables and (term := self._declared_value(str(token), token, scope)) is not None:
             return term
-        if token not in scope.variables and token in _WORDS:
-            return _WORDS[token]
+        if token not in scope.variables and token in VALUES:
+            return VALUES[token]
         if token not in scope.variables:
             known = [*scope.variables, *self._declared.constants]
             self._fail(
@@ -559,6 +577,17 @@ class RuleParser:
         last = ast.CallFold("last", ast.Pattern(("*",)), ast.TRUE)  # a new node, since nodes differ by identity
         return ast.Compare(ast.CallFold("last ok", call, such), "==", last)
 
+    def _t_pending(self, tree: Node, scope: BoundNames) -> ast.Term:
+        pattern, condition = tree.children
+        pending = ast.CallInFlight(*self._matching(pattern, condition, scope.copy()))
+        own = ast.Label(pending.pattern.label or "")
+        for node in ast.walk(pending.condition):
+            if isinstance(node, ast.OfCall) and node.call == own and node.what in ("output", "failed"):
+                self._fail(
+                    f"{text_of(node)!r} of a call in flight does not exist yet; expected 'args({own.name})'", tree
+                )
+        return pending
+
     # --- sets, durations and functions
 
     def _t_set_of(self, tree: Node, scope: BoundNames) -> ast.Term:
@@ -661,6 +690,8 @@ class RuleParser:
 
     def _f_time(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         """Reads the time of a call; of a string, the function `time` reads it."""
+        if len(operands) == 2:
+            return ast.Apply("time", self._operands(operands, scope), place_of(name))
         operand = self._only(name, operands, "a call or a string")
         if operand.data == "selected":
             return ast.TimeOf(self._selected(operand, scope))
@@ -683,6 +714,15 @@ class RuleParser:
         if not operands or any(operand.data != "variable" for operand in operands):
             self._fail("expected 'seen(LABEL)' with a label of 'labels:'", name)
         return ast.Seen(tuple(self._source_label(operand.children[0]) for operand in operands))
+
+    def _f_text(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
+        own = {*self._declared.functions, *self._declared.definitions}
+        if self._declared.find(str(name), own) is not None:
+            return self._applied(str(name), name, operands, scope)
+        role = str(operands[0].children[0]) if len(operands) == 1 and operands[0].data == "variable" else ""
+        if role not in ROLES:
+            self._fail(f"expected 'text(ROLE)' with {' or '.join(ROLES)}, such as 'text(user)'", name)
+        return ast.MessagesText(role)
 
     def _f_counter(self, name: Any, operands: Sequence[Node], scope: BoundNames) -> ast.Term:
         counters = self._declared.counters

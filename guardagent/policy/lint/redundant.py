@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.evaluation.terms import is_true
@@ -408,7 +408,9 @@ def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> Sess
     """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
-    return next(call for call in calls if not automaton.satisfied[automaton.table[0][alphabet.index(call, ok=True)]])
+    calls = chain(calls, part.candidates)
+    kept = (call for call in calls if not automaton.satisfied[automaton.table[0][alphabet.index(call, ok=True)]])
+    return next(kept, part.candidates[-1])
 
 
 def _statement(rule: Rule, at: int, target: LintTarget) -> str:

@@ -34,6 +34,7 @@ from guardagent.policy.language.formula import (
     negation,
     once,
 )
+from guardagent.policy.language.parser import CALL, step_pattern
 from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, minimal_set, rules_of
 from guardagent.policy.logic.semantics import RuleTree, Tree
 from guardagent.policy.monitors.automaton import Automaton
@@ -63,7 +64,7 @@ _OPEN = StepFormula(TRUE)
 def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
     """Returns the formula about steps that an atomic rule implies."""
     match rule, negated:
-        case ast.Temporal(formula), _:
+        case ast.Temporal(formula), _ if not any(map(step_pattern, atoms(formula))):
             return StepFormula(negation(formula) if negated else formula, exact=True)
         case ast.Forall(pattern, condition), False:
             return _required(pattern, condition)
@@ -247,7 +248,7 @@ def _resume(automaton: Automaton, state: int, letter: int) -> int:
 def _track(
     formula: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
 ) -> tuple[PropositionalMonitor, list[str]] | None:
-    if isinstance(part, PropositionalMonitor):
+    if isinstance(part, PropositionalMonitor) and formula.exact:
         return part, atoms(formula.formula)
     if formula.formula == TRUE or (calls_may_fail and not formula.sound):
         return None
@@ -292,7 +293,7 @@ def calls_of_kinds(names: set[str], tools: Sequence[str]) -> Iterator[SessionCal
     """
     actions = [None, *sorted(name.removeprefix("action:") for name in names if name.startswith("action:"))]
     decisions = [None, *sorted(name.removeprefix("decision:") for name in names if name.startswith("decision:"))]
-    tags = sorted(name for name in names if not name.startswith(("tool:", "action:", "decision:", "@")))
+    tags = sorted(name for name in names if not name.startswith(("tool:", "action:", "decision:", "@", CALL)))
     if len(tags) > MAX_TAGS:
         raise SearchLimitError
     subsets = [frozenset(some) for size in range(len(tags) + 1) for some in combinations(tags, size)]

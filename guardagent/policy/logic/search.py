@@ -17,10 +17,12 @@ from typing import Any, Final
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ast
+from guardagent.policy.language.formula import atoms
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.language.values import Truth, Unknown, exact, kind_of
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, is_whole, less, neg, size
 from guardagent.policy.logic.lowering import MISSING, Z3Model, as_json, thread_solver
-from guardagent.policy.logic.operations import Operations
+from guardagent.policy.logic.operations import UNDECIDED, Operations
 from guardagent.policy.logic.semantics import AtomicRule, RuleTree, Semantics, SymbolicCall, judge_call, uses_known
 from guardagent.policy.logic.sessions import (
     CurrentSession,
@@ -289,7 +291,13 @@ class CallEvaluation:
         if not part.is_propositional:
             return judge_call(part, self._symbolic_call, semantics)
         memory = self._conversation._memory[number]  # noqa: SLF001 - as above
-        finding = rule.monitors[at].judge(self._conversation.context, self._call, memory)
+        call, monitor = self._call, rule.monitors[at]
+        if monitor.reads_arguments(call):  # type: ignore[attr-defined]
+            args = self._operations.plain(self._symbolic_call.args)
+            if args is UNDECIDED:
+                return self._operations.symbols.any_truth(("step", number))
+            call = SessionCall(call.tool, args, call.place)
+        finding = monitor.judge(self._conversation.context, call, memory)
         return TRUE if finding is None else of_truth(finding.value)
 
     def allowed(self, rules: tuple[Rule, ...]) -> Expression:
@@ -328,7 +336,10 @@ def _text(node: ast.Term) -> list[str]:
 def _walk(rule: ast.Rule) -> Iterator[object]:
     """Yields the syntax nodes of a data rule."""
     for part in RuleTree([rule]).atomic_rules:
-        if not part.is_propositional:
+        if isinstance(part.rule, ast.Temporal):
+            steps = filter(None, map(step_pattern, atoms(part.rule.formula)))
+            yield from (node for step in steps for node in ast.walk(step))
+        else:
             yield from ast.walk(part.rule)
 
 

@@ -92,6 +92,8 @@ class EvaluationContext(Protocol):
 
     def seen(self, labels: Sequence[str]) -> Value: ...
 
+    def text(self, role: str) -> Value: ...
+
     def counter(self, name: str, keys: Sequence[Value]) -> Value: ...
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
@@ -101,6 +103,8 @@ class EvaluationContext(Protocol):
     def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value: ...
 
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value: ...
+
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value: ...
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
 
@@ -304,6 +308,9 @@ class Semantics:
     def _seen(self, node: ast.Seen, _: Bindings) -> Value:
         return self.context.seen(node.labels)
 
+    def _messagestext(self, node: ast.MessagesText, _: Bindings) -> Value:
+        return self.context.text(node.role)
+
     def _countervalue(self, node: ast.CounterValue, names: Bindings) -> Value:
         return self.context.counter(node.name, list(self._values(node.keys, names)))
 
@@ -335,6 +342,9 @@ class Semantics:
 
     def _callfold(self, node: ast.CallFold, names: Bindings) -> Value:
         return self.context.fold(self, node, names)
+
+    def _callinflight(self, node: ast.CallInFlight, names: Bindings) -> Value:
+        return self.context.pending(self, node, names)
 
     # --- items
 

@@ -17,7 +17,15 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, Protocol
 
 from guardagent.errors import GuardError
-from guardagent.policy.evaluation.monitor_interface import CallStatus, ClockError, Reading, RuleContext, SessionCall
+from guardagent.policy.evaluation.history_index import number_of_different
+from guardagent.policy.evaluation.monitor_interface import (
+    CallStatus,
+    ClockError,
+    Reading,
+    RuleContext,
+    SessionCall,
+    text_of_messages,
+)
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of
@@ -122,6 +130,7 @@ class CurrentSession:
         self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
         self._calls = [self._called(call, end) for call, end in ends if end != "withdrawn"]
+        self._in_flight = [self._called(call, None) for call in trace.in_flight]
         self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
 
     def _called(self, call: SessionCall, end: CallStatus | None) -> SymbolicCall:
@@ -233,6 +242,13 @@ class CurrentSession:
     def _surroundings(self) -> CallSurroundings:
         return CallSurroundings(self._facts, self._trace.in_flight)
 
+    def text(self, role: str) -> Value:
+        try:
+            text = text_of_messages(self._trace.messages, role)
+        except Exception:  # noqa: BLE001 - a host's source may raise anything
+            return UNKNOWN
+        return UNKNOWN if type(text) is Unknown else self._operations.constant(text)
+
     # --- history
 
     def _matching_calls(
@@ -242,12 +258,13 @@ class CurrentSession:
         condition: ast.Term,
         names: Bindings,
         within: ast.Term | None = None,
+        among: Sequence[SymbolicCall] | None = None,
     ) -> list[tuple[SymbolicCall, Value, Bindings]]:
         """Returns (call, condition of a match, bindings) for each call that may match."""
         tools = semantics.tools_of(pattern)
         calls = [
             (call, *semantics.match_condition(pattern, condition, call, names, within))
-            for call in self._calls
+            for call in (self._calls if among is None else among)
             if call.tool in tools
         ]
         return [call for call in calls if when_false(call[1]) is not True]
@@ -268,12 +285,11 @@ class CurrentSession:
         return total_of([(value, semantics.value(node.term, inner)) for _, value, inner in matching_calls])
 
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
-        """Returns the place of the last matching call; undecided for the number of different values."""
-        if node.which == "distinct":
-            key = "fold", text_of(node), semantics.used_bindings(node, names)
-            return any_number(self._operations.symbols, key, text_of(node))
-        is_ok = node.which == "last ok"
+        """Returns the place of the last matching call, or the number of different values, which may be undecided."""
         matching = self._matching_calls(semantics, node.pattern, node.condition, names, node.within)
+        if node.which == "distinct":
+            return self._distinct(semantics, node, names, matching)
+        is_ok = node.which == "last ok"
         fitting = {id(call): value for call, value, _ in matching}
         least: Expression = -1 if is_ok else 0
         most, decided = least, list[Expression]()
@@ -286,6 +302,26 @@ class CurrentSession:
             decided.append(disj(when_true(value), when_false(value)))
         exactly = conj(*decided)
         return joined([(exactly, number(least)), (neg(exactly), of_leaf(Range(least, most)))])
+
+    def _distinct(
+        self,
+        semantics: Semantics,
+        node: ast.CallFold,
+        names: Bindings,
+        matching: Sequence[tuple[SymbolicCall, Value, Bindings]],
+    ) -> Value:
+        plain = self._operations.plain
+        values = [(plain(value), plain(semantics.value(node.term or ast.TRUE, inner))) for _, value, inner in matching]
+        if any(UNDECIDED in pair for pair in values):
+            key = "fold", text_of(node), semantics.used_bindings(node, names)
+            return any_number(self._operations.symbols, key, text_of(node))
+        different = number_of_different(values)
+        bounds = bounds_of(different)
+        return number(different) if type(different) is int else UNKNOWN if bounds is None else of_leaf(Range(*bounds))
+
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value:
+        matching = self._matching_calls(semantics, node.pattern, node.condition, names, among=self._in_flight)
+        return disjunction(value for _, value, _ in matching)
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         matching_calls = self._matching_calls(semantics, node.pattern, node.condition, names)
@@ -427,6 +463,9 @@ class SymbolicSession:
     def seen(self, labels: Sequence[str]) -> Value:
         return self._symbols.any_truth(("seen", frozenset(labels)))
 
+    def text(self, role: str) -> Value:
+        return self._symbols.any_value(("text", role), f"text({role})", ("text",))
+
     def counter(self, name: str, keys: Sequence[Value]) -> Value:
         """Returns a number from 0; unknown if a key is, or while counted calls are in flight."""
         key = "counter", name, tuple(keys)
@@ -480,6 +519,14 @@ class SymbolicSession:
     def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value:
         """Returns an undecided number: its place or its values are not those of one call."""
         return any_number(self._symbols, self._key(semantics, node, names), text_of(node))
+
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value:
+        def result() -> Value:
+            value = self._symbols.any_truth(key)
+            return FALSE if self._earlier(semantics, node, names, key, when_true(value)) is None else value
+
+        key = self._key(semantics, node, names)
+        return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls:
         def result() -> Calls:

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from itertools import product
-from typing import Protocol
+from typing import Any, Protocol
 
 from guardagent.errors import InputError
+from guardagent.policy.evaluation.operands import Test, argument_of, argument_test
+from guardagent.policy.language.ast import Pattern
 from guardagent.policy.language.formula import (
     Conjunction,
     Disjunction,
@@ -40,6 +42,8 @@ from guardagent.policy.language.formula import (
     renamed,
     subformulas,
 )
+from guardagent.policy.language.parser import CALL, step_pattern
+from guardagent.policy.language.values import Truth, Unknown, conjunction
 from guardagent.types import Event
 
 # --- alphabets
@@ -58,6 +62,8 @@ class LabelledEvent(Protocol):
     def decision(self) -> str | None: ...
     @property
     def tags(self) -> frozenset[str]: ...
+    @property
+    def args(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Alphabet:
     """The alphabet for a list of atoms.
 
     Args:
-        atoms: `tool:NAME`, `action:NAME`, `decision:NAME`, `@NAME` for a set of tools, or a tag.
+        atoms: `tool:NAME`, `action:NAME`, `decision:NAME`, `@NAME` for a set of tools, `call:NAME(...)`, or a tag.
         sets: the sets of tools by name.
 
     Raises:
@@ -83,22 +89,29 @@ class Alphabet:
         atoms = list(atoms)
         known = {name: (sets or {})[name[1:]] for name in atoms if name.startswith("@")}
         explicit = _named(atoms, "tool:")
+        steps = {name: step for name in atoms if (step := step_pattern(name)) is not None}
+        known |= {name: tools_of_step(step, sets or {}) for name, step in steps.items()}
         tools = {tool for members in known.values() for tool in members} | set(explicit.values())
         members = {
             tool: frozenset([name for name, named in explicit.items() if named == tool])
             | {name for name, group in known.items() if tool in group}
             for tool in tools
         }
-        tool_numbers, tool_classes = _classes(members)
+        class_numbers, classes = _classes(members)
+        tool_classes, firsts = list[Held](), list[int]()
+        for names in classes:  # each with whether its calls with arguments do not match, may match, or match
+            firsts.append(len(tool_classes))
+            calls = sorted(names & steps.keys())
+            for truths in product((0, 1, 2), repeat=len(calls)):
+                certain = {name for name, truth in zip(calls, truths, strict=True) if truth == 2}
+                possible = {name for name, truth in zip(calls, truths, strict=True) if truth}
+                tool_classes.append((names - set(calls) | certain, names - set(calls) | possible))
+        tool_numbers = {tool: firsts[number] for tool, number in class_numbers.items()}
         action_numbers, action_classes = _classes(_each(_named(atoms, "action:")))
         decision_numbers, decision_classes = _classes(_each(_named(atoms, "decision:")))
-        tags = [name for name in atoms if not name.startswith(("tool:", "action:", "decision:", "@"))]
-        parts = [
-            tool_classes,
-            action_classes,
-            decision_classes,
-            *([frozenset(), frozenset([tag])] for tag in tags),
-        ]
+        tags = [name for name in atoms if not name.startswith(("tool:", "action:", "decision:", "@", CALL))]
+        labels = [action_classes, decision_classes, *([frozenset[str](), frozenset([tag])] for tag in tags)]
+        parts = [tool_classes, *([(held, held) for held in part] for part in labels)]
         size = 2
         for part in parts:
             size *= len(part)
@@ -111,17 +124,25 @@ class Alphabet:
         self._actions = _times(action_numbers, strides[1])
         self._decisions = _times(decision_numbers, strides[2])
         self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
-        self._tools_only = not (self._actions or self._decisions or self._tags)
+        self._stride = strides[0]
+        tests = {
+            name: [(argument.name, argument_test(argument)) for argument in steps[name].arguments] for name in steps
+        }
+        self._calls = {tool: [tests[name] for name in sorted(held & steps.keys())] for tool, held in members.items()}
+        self._calls = {tool: calls for tool, calls in self._calls.items() if calls}
+        self._tools_only = not (self._actions or self._decisions or self._tags or self._calls)
         self.letters: list[Letter] = []
         for choice in product(*parts):
-            held = frozenset().union(*choice)
-            self.letters += [Letter(frozenset(), held), Letter(held, held)]
+            ok, ran = (frozenset[str]().union(*held) for held in zip(*choice, strict=True))
+            self.letters += [Letter(frozenset(), ran), Letter(ok, ran)]
 
     def index(self, event: LabelledEvent, *, ok: bool) -> int:
         """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded."""
         at = self._tools.get(event.tool, 0)
         if self._tools_only:  # the common case
             return at + ok
+        if event.tool in self._calls:
+            at += _number([_match_of(call, event.args) for call in self._calls[event.tool]]) * self._stride
         if self._actions:
             at += self._actions.get(event.action, 0)
         if self._decisions:
@@ -130,6 +151,48 @@ class Alphabet:
             if tag in event.tags:
                 at += stride
         return at + ok
+
+    def reads_arguments(self, tool: str) -> bool:
+        """Whether the letter of a call of a tool depends on its arguments."""
+        return tool in self._calls
+
+    def kinds(self, event: LabelledEvent) -> list[int]:
+        """The numbers of the letters for successful events with the same fields, whatever their arguments."""
+        calls = self._calls.get(event.tool, ())
+        first = self.index(event, ok=True) - _number([_match_of(call, event.args) for call in calls]) * self._stride
+        return [first + number * self._stride for number in range(3 ** len(calls))]
+
+    def decided(self, event: LabelledEvent) -> tuple[list[int], Unknown | None]:
+        """(the letters of a successful event if all of its arguments were known, what is unknown of them)."""
+        truths = [_match_of(call, event.args) for call in self._calls.get(event.tool, ())]
+        first = self.index(event, ok=True) - _number(truths) * self._stride
+        each = [(True, False) if type(truth) is Unknown else (truth,) for truth in truths]
+        why = next((truth for truth in truths if type(truth) is Unknown), None)
+        return [first + _number(truths) * self._stride for truths in product(*each)], why
+
+
+Held = tuple[frozenset[str], frozenset[str]]  # the atoms that certainly hold, and those that may hold
+
+
+def _match_of(tests: Iterable[tuple[str, Test]], args: Mapping[str, Any]) -> Truth:
+    """Whether a call has some arguments; unknown if it lacks one."""
+    return conjunction(
+        [test(argument_of(args, name)) if name in args else argument_of(args, name) for name, test in tests]
+    )
+
+
+def _number(truths: Iterable[Truth]) -> int:
+    """The number of some truths among all of them: false, unknown, true."""
+    number = 0
+    for truth in truths:
+        number = 3 * number + (1 if type(truth) is Unknown else 2 * bool(truth))
+    return number
+
+
+def tools_of_step(step: Pattern, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The tools of a call with arguments as a step."""
+    (name,) = step.tools
+    return sets[name[1:]] if name[0] == "@" else frozenset([name])
 
 
 def _named(atoms: Iterable[str], prefix: str) -> dict[str, str]:

@@ -273,8 +273,7 @@ class ConversationState:
                 self._reported.setdefault(source.id, set()).add(call.place)
         if context.provenance is not None:
             call.provenance = context.provenance.reserved(call, context)
-        self._append_to_history(call)
-        context.in_flight.append(call)
+        self._append(call)
 
     def settle(
         self, call: SessionCall, output: Any, status: CallStatus, commit: Callable[[], None] | None = None
@@ -289,7 +288,7 @@ class ConversationState:
         """
         context, memento = self.context, self.memento(call) if commit is not None else None
         call.output, call.status, applicability = output, status, call.applicability
-        context.in_flight.remove(call)
+        self._land(call)
         if self._reported:
             self._update_reported(call)
         context.refresh(call.facts, call.principal)
@@ -403,7 +402,7 @@ class ConversationState:
 
     def _reopen(self, call: SessionCall, memento: Memento) -> None:
         call.output = call.status = None
-        self.context.in_flight.append(call)
+        self._take_off(call)
         self.context.in_flight.sort(key=lambda in_flight_call: in_flight_call.place)
         self._restore(memento)
 
@@ -512,7 +511,7 @@ class ConversationState:
                 self.context.provenance.restored(call)
             if call.status is None:
                 call.may_have_started = True
-                self.context.in_flight.append(call)
+                self._take_off(call)
             else:
                 self._index_call(call)
         monitors = zip(self.policies.monitors, data["memory"], strict=True)
@@ -540,7 +539,7 @@ class ConversationState:
             else:
                 call = self.calls[entry["settled"] - 1]
                 call.output, call.status = freeze(entry["output"]), entry["status"]
-                self.context.in_flight.remove(call)
+                self._land(call)
                 self._index_call(call)
             self._reported = _loaded_reported(entry["said"])
         for number, dumped in memory.items():
@@ -556,7 +555,17 @@ class ConversationState:
 
     def _append(self, call: SessionCall) -> None:
         self._append_to_history(call)
+        self._take_off(call)
+
+    def _take_off(self, call: SessionCall) -> None:
         self.context.in_flight.append(call)
+        for number in call.applicability.pending:
+            self.context.indexes[number].add(self.context, call)
+
+    def _land(self, call: SessionCall) -> None:
+        self.context.in_flight.remove(call)
+        for number in call.applicability.pending:
+            self.context.indexes[number].remove(call)  # type: ignore[attr-defined]
 
     def _append_to_history(self, call: SessionCall) -> None:
         self.calls.append(call)
@@ -574,7 +583,7 @@ class ConversationState:
         """Removes the last call, which is in flight."""
         call = self.calls.pop()
         self._calls_of = {}
-        self.context.in_flight.remove(call)
+        self._land(call)
         if self.context.provenance is not None:
             self.context.provenance.forgotten(call)
         self.context.latest = next((call.time for call in reversed(self.calls) if call.time), 0)

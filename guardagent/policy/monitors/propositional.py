@@ -8,7 +8,7 @@ restarts with that step.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -21,9 +21,11 @@ from guardagent.policy.evaluation.monitor_interface import (
     blank_explanation,
 )
 from guardagent.policy.evaluation.screen import ScreenCode
+from guardagent.policy.language.ast import ExactValue
 from guardagent.policy.language.formula import Formula, atoms
-from guardagent.policy.language.values import Truth
-from guardagent.policy.monitors.automaton import Alphabet, Automaton, compile_formula
+from guardagent.policy.language.parser import step_pattern
+from guardagent.policy.language.values import Truth, Unknown
+from guardagent.policy.monitors.automaton import Alphabet, Automaton, compile_formula, tools_of_step
 from guardagent.types import EMPTY
 
 Effect = tuple[tuple[int, bool, bool], ...]
@@ -57,6 +59,7 @@ class PropositionalMonitor:
         self.alphabet = Alphabet(names, sets)
         self.automaton: Automaton = compile_formula(formula, self.alphabet.letters)
         self.tools = frozenset(tool for name in names for tool in _tools(name, sets))
+        self.candidates = list(_candidates(names, sets, self.tools))
         self._breaks, self._resumed, self._inert = _steps(self.automaton)
         self._violations: dict[tuple[int, int], MonitorResult] = {}
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
@@ -70,37 +73,51 @@ class PropositionalMonitor:
     def concerns(self, call: SessionCall) -> bool:
         if self.automaton.violated[0]:  # unsatisfiable, so every call violates it
             return True
-        return not self._inert[self.alphabet.index(call, ok=True)]
+        return not all(self._inert[letter] for letter in self.alphabet.kinds(call))
 
     def looks_back(self, call: SessionCall) -> bool:
-        letter = self.alphabet.index(call, ok=True)
-        return len({self._breaks[state][letter] for state, _ in self._live()}) > 1
+        letters = self.alphabet.kinds(call)
+        return any(len({self._breaks[state][letter] for state, _ in self._live()}) > 1 for letter in letters)
 
     def reports(self, call: SessionCall) -> bool:
-        letter = self.alphabet.index(call, ok=True)
-        return self.automaton.violated[0] or any(self._breaks[state][letter] for state, _ in self._live())
+        letters = self.alphabet.kinds(call)
+        return self.automaton.violated[0] or any(
+            self._breaks[state][letter] for state, _ in self._live() for letter in letters
+        )
+
+    def reads_arguments(self, call: SessionCall) -> bool:
+        """Whether the step depends on the arguments of such a call."""
+        return self.alphabet.reads_arguments(call.tool)
 
     def permits(self, call: SessionCall) -> bool:
         """Whether a successful call can keep the rule in some conversation."""
-        letter = self.alphabet.index(call, ok=True)
-        return any(not self._breaks[state][letter] for state, _ in self._live())
+        letters = self.alphabet.kinds(call)
+        return any(not self._breaks[state][letter] for state, _ in self._live() for letter in letters)
 
     def start(self) -> _AutomatonMemory:
         return _AutomatonMemory(0)
 
     def screened(self, code: ScreenCode, number: int, kind: SessionCall) -> str:
-        letter = self.alphabet.index(kind, ok=True)
-        breaking = frozenset(state for state, row in enumerate(self._breaks) if row[letter])
+        letters = self.alphabet.kinds(kind)
+        breaking = frozenset(state for state, row in enumerate(self._breaks) if any(row[letter] for letter in letters))
         return f"{code.constant(breaking.isdisjoint)}(memory[{number}].possible)" if breaking else "True"
 
     def judge(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> MonitorResult | None:
         letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
         for state in memory.possible:
             if self._breaks[state][letter]:
+                if self.alphabet.reads_arguments(call.tool) and (why := self._undecided(call, memory)) is not None:
+                    return MonitorResult(why)
                 if memory.unsettled:
                     return MonitorResult.violated(partial(self._explained, state, letter, memory))
                 return self._violations.get((state, letter)) or self._violation(state, letter)
         return None
+
+    def _undecided(self, call: SessionCall, memory: _AutomatonMemory) -> Unknown | None:
+        """The unknown argument of a violating call that may be none."""
+        letters, why = self.alphabet.decided(call)
+        violates = any(all(self._breaks[state][letter] for letter in letters) for state in memory.possible)
+        return None if violates else why
 
     def _violation(self, state: int, letter: int) -> MonitorResult:
         """The result of a violation while no call is in flight, kept for all sessions."""
@@ -249,34 +266,36 @@ class PropositionalMonitor:
         call_sequences = self._known_repairs.get(key)
         if call_sequences is None:
             way = self._shortest_repair(state, letter) or []
-            single = [[tool] for tool in sorted(self.tools) if self._repairs_in_one(state, letter, tool)]
-            call_sequences = tuple(tuple((tool, EMPTY) for tool in tools) for tools in single or [way] if tools)
+            single = [[call] for call in self.candidates if self._repairs_in_one(state, letter, call)]
+            call_sequences = tuple(
+                tuple((call.tool, call.args) for call in calls) for calls in single or [way] if calls
+            )
             self._known_repairs[key] = call_sequences
         return call_sequences
 
-    def _repairs_in_one(self, state: int, letter: int | None, tool: str) -> bool:
+    def _repairs_in_one(self, state: int, letter: int | None, call: SessionCall) -> bool:
         automaton = self.automaton
-        reached = automaton.table[state][self.alphabet.index(SessionCall(tool, {}), ok=True)]
+        reached = automaton.table[state][self.alphabet.index(call, ok=True)]
         return not automaton.violated[reached] and self._is_repaired(reached, letter)
 
     def _is_repaired(self, state: int, letter: int | None) -> bool:
         automaton = self.automaton
         return automaton.accepting[state] if letter is None else not automaton.violated[automaton.table[state][letter]]
 
-    def _shortest_repair(self, start: int, letter: int | None) -> list[str] | None:
+    def _shortest_repair(self, start: int, letter: int | None) -> list[SessionCall] | None:
         automaton = self.automaton
-        letters = {tool: self.alphabet.index(SessionCall(tool, {}), ok=True) for tool in sorted(self.tools)}
-        waiting: deque[tuple[int, list[str]]] = deque([(start, [])])
+        letters = [(call, self.alphabet.index(call, ok=True)) for call in self.candidates]
+        waiting: deque[tuple[int, list[SessionCall]]] = deque([(start, [])])
         seen = {start}
         while waiting:
             state, way = waiting.popleft()
             if way and self._is_repaired(state, letter):
                 return way
-            for tool, tool_letter in letters.items():
-                target = automaton.table[state][tool_letter]
+            for call, own in letters:
+                target = automaton.table[state][own]
                 if target not in seen and not automaton.violated[target]:
                     seen.add(target)
-                    waiting.append((target, [*way, tool]))
+                    waiting.append((target, [*way, call]))
         return None
 
 
@@ -294,7 +313,22 @@ def _composed(first: Effect, second: Effect) -> Effect:
 def _tools(atom: str, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:
     if atom.startswith("@"):
         return sets[atom[1:]]
+    if (step := step_pattern(atom)) is not None:
+        return tools_of_step(step, sets)
     return frozenset([atom.removeprefix("tool:")]) if atom.startswith("tool:") else frozenset()
+
+
+def _candidates(
+    names: Sequence[str], sets: Mapping[str, frozenset[str]], tools: frozenset[str]
+) -> Iterator[SessionCall]:
+    """The calls that a remedy can suggest: of each tool, and with the arguments of each step that states them."""
+    steps = [step for name in names if (step := step_pattern(name)) is not None]
+    for tool in sorted(tools):
+        yield SessionCall(tool, EMPTY)
+        for step in steps:
+            stated = {part.name: part.value.value for part in step.arguments if isinstance(part.value, ExactValue)}
+            if tool in tools_of_step(step, sets) and len(stated) == len(step.arguments):
+                yield SessionCall(tool, stated)
 
 
 @lru_cache(256)  # many rules share an automaton

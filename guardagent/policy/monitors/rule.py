@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler, is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms, negation
+from guardagent.policy.language.parser import CALL, step_pattern
 from guardagent.policy.language.values import Truth, Unknown, conjunction, disjunction
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.immediate import ForallMonitor
@@ -201,6 +202,8 @@ class _Builder:
                 return "all" if negated else "any", tuple(self.tree(part, negated=negated) for part in parts)
             case ast.Not(body):
                 return self.tree(body, negated=not negated)
+        if isinstance(rule, ast.After) or isinstance(rule, ast.Exists) is not negated:
+            _require_none_pending(rule)
         self._monitors.append(self._monitor(rule, negated=negated))
         return len(self._monitors) - 1
 
@@ -240,7 +243,10 @@ class _Builder:
                 raise CompileError(f"{atom!r} is a set of tools, but is used as a tag; did you mean '@{atom}'?")
             if atom.startswith("tool:"):
                 self._library.tools_of(ast.Pattern((atom.removeprefix("tool:"),)))
-        return {atom[1:]: self._library.tools_of(ast.Pattern((atom,))) for atom in names if atom[0] == "@"}
+            if (pattern := step_pattern(atom)) is not None:
+                self._library.tools_of(replace(pattern, place=ast.Place()))
+        sets = [step.tools[0] if (step := step_pattern(atom)) is not None else atom for atom in names]
+        return {name[1:]: self._library.tools_of(ast.Pattern((name,))) for name in sets if name[0] == "@"}
 
 
 def precondition(condition: ast.Term, partner: ast.Pattern, partner_condition: ast.Term) -> ast.Term:
@@ -267,6 +273,13 @@ def _require_no_outcome(pattern: ast.Pattern, condition: ast.Term) -> None:
         raise CompileError(f"NOT exists(...) is checked before the call runs; expected {expected}", pattern.place)
 
 
+def _require_none_pending(rule: Any) -> None:
+    """Rejects calls in flight in a rule that is not decided by checks."""
+    if any(isinstance(node, ast.CallInFlight) for node in ast.walk(rule)):
+        problem = "'pending(...)' is about the moment of a check, and this rule is decided by the outcomes of calls"
+        raise CompileError(f"{problem}; expected it in 'forall' or 'before', without NOT", rule.pattern.place)
+
+
 def labels_of(rule: ast.Rule) -> set[str]:
     """The actions, decisions and tags of a rule."""
     match rule:
@@ -275,5 +288,5 @@ def labels_of(rule: ast.Rule) -> set[str]:
         case ast.Not(body):
             return labels_of(body)
         case ast.Temporal(formula):
-            return {name for name in atoms(formula) if not name.startswith(("tool:", "@"))}
+            return {name for name in atoms(formula) if not name.startswith(("tool:", "@", CALL))}
     return set()

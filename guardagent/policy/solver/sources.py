@@ -114,7 +114,7 @@ def source_of(text: SourceText, compiler: Compiler, slot: int) -> Source:
         wrong = TemporalError(str(error), text.text, error.place.line, error.place.column)
         raise text.error(str(wrong), error.place.line, error.place.column) from None
     parts = list(ast.walk(tree))
-    outside = (ast.State, ast.StateOf, ast.Fact, ast.Principal, ast.Now, ast.Zone, *ast.OF_EARLIER)
+    outside = (ast.State, ast.StateOf, ast.MessagesText, ast.Fact, ast.Principal, ast.Now, ast.Zone, *ast.OF_EARLIER)
     return ExpressionSource(
         term,
         tree,

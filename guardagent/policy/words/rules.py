@@ -15,6 +15,7 @@ from typing import Any
 from guardagent.policy.language import ast
 from guardagent.policy.language import formula as f
 from guardagent.policy.language.formula import sequence
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.scope import EscalationStage
 from guardagent.policy.words.terms import SentenceScope, TermWords, code, duration, either, numbered, sentence
 
@@ -49,6 +50,8 @@ def _noun(atom: str) -> str:
     """An atom as a step: `call of x`, `step with the tag t`."""
     if atom.startswith("@"):
         return f"call of a tool of {code(atom)}"
+    if (step := step_pattern(atom)) is not None:
+        return _call(step)
     for prefix, noun in _KINDS.items():
         if atom.startswith(prefix):
             return f"{noun} {code(atom.removeprefix(prefix))}"
@@ -97,6 +100,11 @@ def _response(trigger: str, body: f.Disjunction) -> str | None:
                     f"and before the end{several}"
                 )
     return None
+
+
+def _call(step: ast.Pattern) -> str:
+    tools, details, _ = TermWords().pattern(step, SentenceScope(), "it")
+    return f"call of {tools} ({details})"
 
 
 def _are_tools(atoms: Sequence[str]) -> bool:

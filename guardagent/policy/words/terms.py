@@ -185,6 +185,7 @@ VALUES: dict[tuple[str, int], str] = {
     ("keys", 1): "the keys of {0}",
     ("values", 1): "the values of {0}",
     ("time", 1): "the instant {0}",
+    ("time", 2): "the instant of {0} in the zone {1}",
     ("add_months", 2): "the date {1} months after {0}",
     ("add_days", 2): "the date {1} days after {0}",
     ("money", 1): "the amount of money {0}",
@@ -313,6 +314,7 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.Now: lambda _, __, ___: "now",
     ast.Principal: lambda _, __, ___: "the principal",
     ast.Sources: lambda to, node, scope: f"the sources of {to.operand(node.body, scope)}",
+    ast.MessagesText: lambda _, node, __: f"the text of the {node.role}'s messages",
     ast.CounterValue: lambda to, node, scope: f"the counter {code(node.name)}{arguments_phrase(to, node.keys, scope)}",
     ast.State: lambda _, __, ___: "the state",
     ast.StateOf: lambda to, node, scope: (
@@ -420,6 +422,10 @@ def _some(to: TermWords, node: ast.SomeCall, scope: SentenceScope, *, negated: b
     return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} ended well"
 
 
+def _pending(to: TermWords, node: ast.CallInFlight, scope: SentenceScope, *, negated: bool) -> str:
+    return f"{'no' if negated else 'an'} {to.earlier(node, scope)[0]} is in flight"
+
+
 def _failed(to: TermWords, node: ast.OfCall, scope: SentenceScope, *, negated: bool) -> str:
     if node.what != "failed":
         return ""
@@ -465,6 +471,7 @@ CONDITION_PHRASES: dict[type, Callable[..., str]] = {
     ast.Known: _known,
     ast.Seen: _seen,
     ast.SomeCall: _some,
+    ast.CallInFlight: _pending,
     ast.OfCall: _failed,
     ast.OverItems: _over_items,
     ast.Apply: _applied,

@@ -48,6 +48,7 @@ from guardagent.policy.language.formula import (
     negation,
     once,
 )
+from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.policies import Policies
@@ -271,7 +272,9 @@ def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
 def _without_labels(formula: Formula, value: Formula) -> Formula:
     """Replaces the atoms about actions, decisions and tags in a formula by `value`."""
     match formula:
-        case Literal(name):
+        case Literal(name, positive):
+            if (step := step_pattern(name)) is not None and positive is (value == TRUE):  # the step is one of its tool
+                return Literal(step.tools[0] if step.tools[0][0] == "@" else f"tool:{step.tools[0]}", positive)
             return formula if name.startswith(("tool:", "@")) else value
         case Conjunction(parts):
             return all_of(_without_labels(part, value) for part in parts)

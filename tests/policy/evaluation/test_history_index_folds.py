@@ -1,4 +1,4 @@
-"""`since`, `previous` and `distinct`: over settled calls by an index, and over calls in flight."""
+"""`since`, `previous`, `distinct` and `pending`: over settled calls by an index, and over calls in flight."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from guardagent.errors import GuardError
 from guardagent.policy.lint import lint_report
 from guardagent.policy.load import compile_rules, load_policies
 from guardagent.session.session import Session
 from guardagent.types import Event
 
+KEY = bytes(32)
 SINCE = "forall(pay(user=u), since(login(user=u), !logout(user=u)))"
 PREVIOUS = "forall(pay(user=u), previous(login(user=u)))"
+PENDING = "forall(pay(user=u), !pending(pay(user=u)))"
 DISTINCT = "forall(pay(user=u), distinct(f:pay(), !failed(f), args(f).user) < 2)"
 
 
@@ -52,6 +55,10 @@ def after(rule: str, *events: str) -> str:
         (PREVIOUS, ("note a", "login a"), "allow"),
         (PREVIOUS, ("login a!",), "deny"),
         (PREVIOUS, ("login a?",), "deny"),
+        (PENDING, ("pay a", "pay b?", "note a?"), "allow"),
+        (PENDING, ("pay a?", "pay b?"), "deny"),
+        (PENDING.replace("!", ""), ("pay a!",), "deny"),
+        (f"{PENDING} OR {DISTINCT}", ("pay a?",), "allow"),
         (DISTINCT, ("pay a", "pay a", "pay a"), "allow"),
         (DISTINCT, ("pay a", "pay b"), "deny"),
         (DISTINCT, ("pay a", "pay b!"), "allow"),
@@ -78,6 +85,54 @@ def test_a_check_takes_as_long_in_a_long_history(rule: str) -> None:
     assert seconds[1] < 8 * seconds[0] + 0.02
 
 
+def test_a_call_is_pending_until_its_outcome_is_recorded() -> None:
+    """Also in a restored snapshot; in a fork it stays so; a withdrawn call is not."""
+    policies = compile_rules([PENDING])
+
+    def denied(session: Session) -> list[Any]:
+        return [user for user in ("a", "b", "c", "d") if session.check("pay", {"user": user}, reserve=False).label]
+
+    session: Session = policies.session()
+    first, second, _ = (session.check("pay", {"user": user}).permit for user in ("a", "b", "c"))
+    assert denied(session) == ["a", "b", "c"]
+    fork = session.fork()
+    session.use(first)
+    session.record("done", permit=first)
+    session.withdraw(second)
+    assert denied(session) == ["c"]
+    assert denied(fork) == ["a", "b", "c"]
+    assert denied(policies.restore(session.snapshot(KEY), KEY)) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("exists(pay(), pending(get()))", "without NOT"),
+        ("after(pay(), true, get(), !pending(get()))", "without NOT"),
+        ("NOT forall(pay(), pending(get()))", "without NOT"),
+        ("forall(pay(), pending(f:get(), output(f) == 1))", "of a call in flight does not exist yet"),
+    ],
+)
+def test_calls_in_flight_are_about_a_check(rule: str, problem: str) -> None:
+    """A rule that outcomes decide, and an outcome of such a call, are errors when the rule is loaded."""
+    with pytest.raises(GuardError, match=problem):
+        compile_rules([rule])
+
+
+def test_a_check_takes_as_long_among_many_calls_in_flight() -> None:
+    """They have an index of their own: a rule about them costs little more than one that asks nothing."""
+    seconds = []
+    for text in (PENDING, "forall(pay(user=u), true)"):
+        session = compile_rules([text]).session(permit_seconds=10**9)
+        for number in range(250):
+            session.use(session.check("pay", {"user": f"u{number}"}).permit)
+        started = time.perf_counter()
+        for number in range(300):
+            session.check("pay", {"user": f"new {number}"}, reserve=False)
+        seconds.append(time.perf_counter() - started)
+    assert seconds[0] < 2 * seconds[1] + 0.02
+
+
 def test_a_fork_has_values_of_its_own() -> None:
     """A trial call in it adds none to the session."""
     session = compile_rules([DISTINCT]).session()
@@ -88,7 +143,7 @@ def test_a_fork_has_values_of_its_own() -> None:
     assert session.check("pay", {"user": "a"}, reserve=False).label == 0
 
 
-@pytest.mark.parametrize("rule", [SINCE, PREVIOUS, DISTINCT, f"{SINCE} AND {PREVIOUS} AND {DISTINCT}"])
+@pytest.mark.parametrize("rule", [SINCE, PREVIOUS, DISTINCT, PENDING, f"{SINCE} AND {PREVIOUS} AND {DISTINCT}"])
 def test_lint_proves_nothing_false_about_them(rule: str) -> None:
     """A call can satisfy such a rule, and can violate it."""
     policies = load_policies(data={"version": 1, "unlisted": "deny", "policies": [{"id": "a", "temporal": rule}]})

@@ -364,7 +364,7 @@ FORMULAS: list[tuple[str, str]] = [
     ("forall(refund(amount=a), a != null)", "known("),
     ("never(tool:refund)", "'G !tool:NAME'"),
     ("g !tool:refund", "did you mean 'G'?"),
-    ("G !refund()", "forall("),
+    ("G !tool:refund()", "forall("),
     ("before(tool:refund, true, get_order(), true)", "'refund(...)'"),
     ('forall(refund(amount=a), a matches "x.*")', "between slashes"),
     ('forall(refund(amount=a), a in ("x", "y"))', "["),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from guardagent.errors import InputError
 from guardagent.policy.functions import rule_functions
 from guardagent.policy.language.values import Unknown
+from guardagent.policy.load import load_policies
 
 
 def result(name: str, *values: Any) -> Any:
@@ -81,3 +84,19 @@ def test_money_is_read_exactly(text: str, amount: str, currency: str) -> None:
 def test_an_amount_that_is_not_clear_is_unknown(text: str) -> None:
     """Ambiguous, without a currency or with two, or in another form."""
     assert result("money", text) is None
+
+
+@pytest.mark.parametrize(
+    ("term", "problem"),
+    [
+        ('date(t, "MM/DD/YY") == "a"', "'MM/DD/YY' is neither a format of dates nor a time zone"),
+        ('time(t, "Europe/Berln") > now', "there is no time zone 'Europe/Berln'"),
+        ('statements(t, "postgress") == []', "'postgress' is not a dialect of SQL; did you mean 'postgres'?"),
+    ],
+)
+def test_a_wrong_constant_is_an_error_at_load(term: str, problem: str) -> None:
+    """With its place: such a rule could only ever deny."""
+    data = {"version": 1, "policies": [{"id": "a", "temporal": f"forall(pay(t=t), {term})"}]}
+    with pytest.raises(InputError, match=re.escape(problem)) as error:
+        load_policies(data=data)
+    assert "^" in str(error.value)
