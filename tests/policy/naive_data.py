@@ -62,6 +62,11 @@ class Step:
     ended: bool = True
     time: Any = None
 
+    @property
+    def outcome(self) -> Literal["ok", "failed", "unknown"] | None:
+        """The status of a call that ran."""
+        return None if self.status == "withdrawn" else self.status
+
 
 @dataclass(frozen=True)
 class Scene:

@@ -58,7 +58,7 @@ def steps_of(chance: Random, case: Case) -> list[TraceStep]:
 def _event(chance: Random, step: Step) -> Event:
     labels: dict[str, Any] = {"tags": frozenset({"urgent"})} if chance.random() < 0.1 else {}
     tool = "search" if chance.random() < 0.3 else step.tool
-    status = step.status if chance.random() < 0.9 else None
+    status = step.outcome if chance.random() < 0.9 else None
     return Event(tool, step.args, step.output, status, time=step.time if chance.random() < 0.8 else None, **labels)
 
 

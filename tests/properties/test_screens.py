@@ -250,7 +250,7 @@ def test_monitors_of_every_form_agree_with_the_screen(run: int) -> None:
         session = policies.session(state=state, facts=facts)
         for _ in range(4):
             event = maker.step("pay get note refund")
-            session.observe(Event(event.tool, event.args, event.output, event.status or "ok"), judge=False)
+            session.observe(Event(event.tool, event.args, event.output, event.outcome or "ok"), judge=False)
             call = SessionCall(event.tool, maker.args(), 9)
             call.facts = freeze(facts)
             _compare(session, call, seen, (seed, policies.rules[0].source.text, call.args))

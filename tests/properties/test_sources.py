@@ -93,7 +93,7 @@ def check(seed: int) -> tuple[Truth, Truth, Any]:
         if step.status is None:
             session.use(session.check(step.tool, step.args).permit)
         else:
-            session.observe(Event(step.tool, step.args, step.output, step.status), judge=False)
+            session.observe(Event(step.tool, step.args, step.output, step.outcome), judge=False)
     args = {"x": maker.value(), "y": maker.value(0)}
     expected = Naive(read_rule(rule, DECLARED), {}, {}, LABELS).check(steps, Step("pay", args))
     actual = answer(session.check("pay", args, reserve=False))

@@ -20,7 +20,6 @@ from guardagent.packs.sql.narrowing import is_narrow
 _CHANGES = (*WRITING, exp.DDL, exp.Into, exp.Merge, exp.Copy, exp.Set, exp.Command)
 
 
-@lru_cache(1024)
 def unknown_dialect(dialect: str) -> str | None:
     """The problem of a dialect that does not exist; None for those that do, and for none."""
     if not dialect or dialect in sqlglot.Dialect.classes:
@@ -28,6 +27,7 @@ def unknown_dialect(dialect: str) -> str | None:
     return f"{dialect!r} is not a dialect of SQL{name_hint(dialect, sqlglot.Dialect.classes)}"
 
 
+@lru_cache(1024)
 def statement_list(text: str, dialect: str = "") -> list[dict[str, Any]] | str:
     """The statements of a text, in order, with those inside of others; a string says why they are unknown."""
     if problem := unknown_dialect(dialect):

@@ -56,8 +56,8 @@ class Forks:
 
     @property
     def are_there(self) -> bool:
-        """Whether two nodes can run side by side, or one any number of times."""
-        return any(len(option) > 1 or any(marks for _, marks in option) for node in self.options for option in node)
+        """Whether two nodes can run side by side, one waits for several, or one runs any number of times."""
+        return bool(self.barriers) or any(len(option) > 1 or any(marks for _, marks in option) for node in self.options for option in node)
 
     @classmethod
     def of(cls, graph: Graph) -> Forks:
