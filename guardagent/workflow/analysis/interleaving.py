@@ -57,7 +57,8 @@ class Forks:
     @property
     def are_there(self) -> bool:
         """Whether two nodes can run side by side, one waits for several, or one runs any number of times."""
-        return bool(self.barriers) or any(len(option) > 1 or any(marks for _, marks in option) for node in self.options for option in node)
+        options = [option for node in self.options for option in node]
+        return bool(self.barriers) or any(len(option) > 1 or any(marks for _, marks in option) for option in options)
 
     @classmethod
     def of(cls, graph: Graph) -> Forks:
