@@ -36,7 +36,7 @@ def verify(
     require_human: Annotated[bool, typer.Option("--require-human", help="Require a human node.")] = False,
     sensitive: Annotated[
         list[str] | None,
-        typer.Option("--sensitive", help="A tool that no path may reach without a human check; repeatable."),
+        typer.Option("--sensitive", help="A tool or node that no path may reach without a human check; repeatable."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail if a part of the graph is unknown.")] = False,
     source_only: SourceOnly = False,

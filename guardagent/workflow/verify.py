@@ -9,7 +9,7 @@ from pathlib import Path
 from guardagent.errors import InputError, UnknownNameError
 from guardagent.policy.file.effect_keys import LEVELS, worst_effect
 from guardagent.policy.policies import Policies
-from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, structural_findings
+from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, can_be_sensitive, structural_findings
 from guardagent.workflow.analysis.proofs import rule_results
 from guardagent.workflow.analysis.report import Report, ReportListing
 from guardagent.workflow.extraction import extract
@@ -34,7 +34,7 @@ def verify(
             whose source alone is read.
         policies: the rules.
         require_human: a human has to take part somewhere.
-        sensitive_tools: tools that no path may reach without human approval.
+        sensitive_tools: tools, or nodes by their ids, that no path may reach without human approval.
         strict: the report fails if a part of the graph is unknown.
         name: what the report calls the target.
 
@@ -67,7 +67,7 @@ def verify_all(
         target: a target as on the command line: a file, a folder, an object of a file or module, or a graph.
         policies: the rules.
         require_human: a human has to take part in each workflow.
-        sensitive_tools: tools that no path may reach without human approval; at least one workflow has each.
+        sensitive_tools: tools, or ids of nodes, that no path may reach without human approval; a workflow has each.
         strict: a report fails if a part of its graph is unknown.
         source_only: import nothing, not even for an object of a file.
 
@@ -78,22 +78,18 @@ def verify_all(
     if not listing.workflows and not listing.unread:
         raise InputError(f"{listing.target}: no Python file in it defines a workflow; expected one at least")
     tools = tuple(sensitive_tools)
-    known = {tool for workflow in listing.workflows for node in workflow.graph.nodes for tool in node.tools}
+    known = {name for workflow in listing.workflows for name in can_be_sensitive(workflow.graph)}
     if unknown := [tool for tool in tools if tool not in known and not listing.is_single]:
-        raise UnknownNameError("sensitive tool", unknown[0], known, listing.target)
+        raise UnknownNameError("sensitive tool or node", unknown[0], known, listing.target)
     reports = []
     for workflow in listing.workflows:
         name = listing.target if listing.is_single else workflow.graph.name
-        own = tools if listing.is_single else _tools_in(workflow.graph, tools)
+        there = can_be_sensitive(workflow.graph)
+        own = tools if listing.is_single else [tool for tool in tools if tool in there]
         reports.append(
             verify(workflow.graph, policies, require_human=require_human, sensitive_tools=own, strict=strict, name=name)
         )
     return ReportListing(listing.target, tuple(reports), listing.unread, listing.is_single)
-
-
-def _tools_in(graph: Graph, tools: Iterable[str]) -> list[str]:
-    there = {tool for node in graph.nodes for tool in node.tools}
-    return [tool for tool in tools if tool in there]
 
 
 def _graph(target: object, name: str) -> Graph:

@@ -87,12 +87,14 @@ class CheckContext:
             for number, node in enumerate(self.graph.nodes)
             if isinstance(node.metadata.get("asked_before"), list | tuple)
         }
+        asks_after = {number for number in human_nodes if self.graph.nodes[number].metadata.get("interrupt") == "after"}
         if not human_nodes and not branches:
             return self.reached
-        after = list(self.successors)
+        after = [[] if number in asks_after else targets for number, targets in enumerate(self.successors)]
         for number, targets in branches.items():
             after[number] = [successor for successor in after[number] if successor not in targets]
-        return BreadthFirstSearch(self.numbered.ids, after, [numbers[self.graph.entry_id]], human_nodes)
+        asks_first = set(human_nodes) - asks_after
+        return BreadthFirstSearch(self.numbered.ids, after, [numbers[self.graph.entry_id]], asks_first)
 
     @cached_property
     def reached(self) -> BreadthFirstSearch:
@@ -122,20 +124,27 @@ def structural_findings(
     Args:
         graph: the graph.
         require_human: a human has to take part somewhere.
-        sensitive_tools: tools that no path may reach without human approval.
+        sensitive_tools: tools, or nodes by their ids, that no path may reach without human approval.
         policies: the rules, for the messages.
 
     Raises:
-        UnknownNameError: a sensitive tool is not in the graph.
+        UnknownNameError: a sensitive tool or node is not in the graph.
     """
     tools = tuple(sensitive_tools)
-    known = {tool for node in graph.nodes for tool in node.tools} if tools else set()
+    known = can_be_sensitive(graph) if tools else set()
     for tool in tools:
         if tool not in known:
-            raise UnknownNameError("sensitive tool", tool, known, f"graph {graph.name!r}")
+            raise UnknownNameError("sensitive tool or node", tool, known, f"graph {graph.name!r}")
     with without_garbage_collection():
         # The call frees the shared data before garbage collection resumes.
         return _findings(CheckContext(graph, require_human, tools, policies))
+
+
+def can_be_sensitive(graph: Graph) -> set[str]:
+    """The tools of a graph, and the ids of its nodes that run something."""
+    return {tool for node in graph.nodes for tool in node.tools} | {
+        node.id for node in graph.nodes if node.kind not in ("entry", "exit")
+    }
 
 
 def _findings(context: CheckContext) -> list[GraphFinding]:
@@ -279,9 +288,9 @@ def _human_presence(context: CheckContext) -> Iterator[GraphFinding]:
     "human_coverage",
     order=6,
     about=CheckDescription(
-        "No path leads to a sensitive tool without human approval",
-        "The sensitive tool can run without human approval.",
-        "Require approval on every path to the tool, or for the tool itself.",
+        "No path leads to a sensitive tool or node without human approval",
+        "The sensitive tool or node can run without human approval.",
+        "Require approval on every path to it, or for itself.",
     ),
 )
 def _human_coverage(context: CheckContext) -> Iterator[GraphFinding]:
@@ -294,7 +303,13 @@ def _human_coverage(context: CheckContext) -> Iterator[GraphFinding]:
     ]
     unattended = context.unattended(people)
     for number, node in enumerate(nodes):
-        if node.tools and not sensitive.isdisjoint(node.tools) and number in unattended:
+        if number not in unattended:
+            continue
+        asks_itself = bool(node.tools) and set(node.tools) <= set(node.gated_tools)
+        if node.id in sensitive and not asks_itself:
+            message = f"{node.id!r} can run on a path without human approval"
+            yield GraphFinding("human_coverage", node.id, "error", message, unattended.path(number))
+        if not sensitive.isdisjoint(node.tools):
             for tool in node.tools:
                 if tool in sensitive and tool not in node.gated_tools:
                     message = f"{node.id!r} can call {tool!r} on a path without human approval"

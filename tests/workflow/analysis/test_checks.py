@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +188,25 @@ def test_a_sensitive_tool_that_is_not_reached_is_covered() -> None:
 
 def test_a_sensitive_tool_has_to_exist() -> None:
     """The message has the nearest name."""
-    with pytest.raises(UnknownNameError, match="unknown sensitive tool 'pya'; did you mean 'pay'"):
+    with pytest.raises(UnknownNameError, match="unknown sensitive tool or node 'pya'; did you mean 'pay'"):
         coverage("start>t t>end", ["pya"], tools={"t": ["pay"]})
+
+
+def test_a_node_is_sensitive_itself() -> None:
+    """A plain function may have an effect. A gated node asks for itself; other nodes need somebody before them."""
+    assert coverage("start>a a>b b>end", ["b"]) == {"b": ["start", "a", "b"]}
+    assert not coverage("start>h h>b b>end", ["b"])
+    assert not coverage("start>t t>end", ["t"], tools={"t": ["pay"]}, gated={"t": ["pay"]})
+    assert coverage("start>t t>end", ["t"], tools={"t": ["pay", "look"]}, gated={"t": ["pay"]}) == {"t": ["start", "t"]}
+
+
+def test_a_person_who_is_asked_afterwards_is_too_late() -> None:
+    """They only cover what comes later."""
+    graph = graph_of("start>h h>b b>end", kinds={"h": "human"})
+    for when, uncovered in (("before", set()), ("after", {"h"})):
+        nodes = [replace(node, metadata={"interrupt": when}) if node.id == "h" else node for node in graph.nodes]
+        asking = replace(graph, nodes=tuple(nodes))
+        assert witnesses(asking, "human_coverage", sensitive_tools=["h", "b"]).keys() == uncovered
 
 
 # --- tools
