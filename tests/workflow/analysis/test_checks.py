@@ -200,7 +200,7 @@ def test_a_node_is_sensitive_itself() -> None:
     assert coverage("start>t t>end", ["t"], tools={"t": ["pay", "look"]}, gated={"t": ["pay"]}) == {"t": ["start", "t"]}
 
 
-def test_a_person_who_is_asked_afterwards_is_too_late() -> None:
+def test_a_question_after_the_node_is_too_late() -> None:
     """They only cover what comes later."""
     graph = graph_of("start>h h>b b>end", kinds={"h": "human"})
     for when, uncovered in (("before", set()), ("after", {"h"})):
