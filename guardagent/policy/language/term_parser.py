@@ -190,12 +190,10 @@ class RuleParser:
     # --- patterns of calls
 
     def _source_label(self, token: Any) -> str:
-        source_label = self._declared.find(str(token), self._declared.labels)
-        if source_label is None:
-            self._fail(
-                f"unknown label {str(token)!r}{name_hint(str(token), self._declared.labels)}; declare it in 'labels:'",
-                token,
-            )
+        source_label = str(token)  # files share their labels, so they have no prefix
+        if source_label not in self._declared.labels:
+            hint = name_hint(source_label, self._declared.labels)
+            self._fail(f"unknown label {source_label!r}{hint}; declare it in 'labels:'", token)
         return source_label
 
     def _matching(

@@ -210,3 +210,14 @@ def test_declared_tools_hold_for_all_files(write: Write) -> None:
     assert session.check("mail", {"to": "@there.org"}).rules == ("email.inside",)
     assert session.check("send_email", {"to": "@here.org"}).errors
     assert "unknown tool 'mail' of tag 'email.send'" in message_of(main(write, "email.yaml", "tools: [ping]\n"))
+
+
+def test_labels_have_no_prefix(write: Write) -> None:
+    """All files share them, and each may add sources."""
+    write(
+        "page.yaml", "version: 1\nlabels: {far: page}\npolicies: [{id: near, temporal: 'forall(pay(), !seen(far))'}]\n"
+    )
+    session = load_policies(main(write, "[{file: page.yaml, as: p}]", "labels: {far: mail}\n")).session()
+    assert session.check("pay", {}, reserve=False).label == 0
+    session.record("hello", permit=session.check("mail", {}).permit)
+    assert session.check("pay", {}).rules == ("p.near",)
