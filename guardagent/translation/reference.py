@@ -44,6 +44,7 @@ CASES = ('{"id": "at the limit", "proposed": {"tool": "refund", "args": {"amount
 
 STEPS = {
     "G(tool:refund -> O tool:login)": "refund only after a login",
+    'G(tool:wipe -> O login(role="admin"))': "with constants",
     "G !tool:export": "never",
     "tool:open -> F tool:close": "after p comes q, before the next p and the end",
     "tool:draft -> F[<=2] tool:send": "within 2 steps",
@@ -78,6 +79,7 @@ DATA = {
     ),
     "forall(pay(to=t, amount=a), sum(f:pay(to=t), !failed(f), args(f).amount, within 24h) + a <= 1000)": "",
     "forall(@writes(), count(f:@writes(), !failed(f)) < 2)": "a call in flight may count",
+    "forall(pay(id=i), !pending(f:pay(id=i)))": "none in flight",
     "forall(pay(user=u), since(login(user=u), !logout(user=u)))": "a login, and no logout after it",
     "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": "",
     "forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))": "",

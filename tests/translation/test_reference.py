@@ -50,7 +50,10 @@ def label(loaded: Policies, talk: ExampleConversation) -> int:
         counters=new_counters(loaded),
     )
     for step, moment in zip(talk.history, moments, strict=False):
-        session.observe(event(step, moment), judge=False)
+        if step.is_open:
+            session.check(step.tool, step.args)
+        else:
+            session.observe(event(step, moment), judge=False)
     return ask(session, talk.call)
 
 
