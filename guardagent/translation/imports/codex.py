@@ -32,7 +32,8 @@ def _read(text: str, name: str, _: ImportOptions) -> ImportReport:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        raise ContentError(f"is not a file of rules: {error}; expected prefix_rule(...)", name, line) from None
+        why = getattr(error, "msg", error)
+        raise ContentError(f"is not a file of rules: {why}; expected prefix_rule(...)", name, line) from None
     entries = [_permission(statement, text) for statement in tree.body]
     rest = [lists.Rest(COMMANDS, always="true")]
     return lists.permission_report(("Codex CLI", 'Codex CLI 0.153, "Rules"'), name, entries, rest, EVERYWHERE)
