@@ -181,7 +181,7 @@ def read_policies(path: Path | str | Sequence[Path | str]) -> Policies:
     file = read_policy_files(path)
     from guardagent.policy.stubs import stub_functions
 
-    return compile_policies(file, functions_of(file, stub_functions), lambda _: inspection_only)
+    return compile_policies(file, functions_of(file, stub_functions), inspection_only)
 
 
 def functions_of(file: PolicyFile, load: Callable[[Sequence[Path]], Functions]) -> Functions:
@@ -196,8 +196,12 @@ def toolbox_functions(paths: Sequence[Path]) -> Functions:
     return Toolbox(list(paths)).functions
 
 
-def inspection_only(_event: Event, _context: Context) -> NoReturn:
-    """Replaces the check of a request policy in rules that are only inspected."""
+def inspection_only(source: RuleSource) -> Check:
+    """The check of a policy that is only inspected: policies in Cedar are read, no program is."""
+    return _not_loaded if source.cedar is None else _request_check(source, None, None)
+
+
+def _not_loaded(_event: Event, _context: Context) -> NoReturn:
     raise AssertionError("these rules were loaded for inspection only; use 'load_policies'")
 
 
@@ -461,12 +465,13 @@ def request_checks(
     return lambda _: known.pop(0)
 
 
-def _request_check(source: RuleSource, file: PolicyFile, model: Model | str | None) -> Check:
+def _request_check(source: RuleSource, file: PolicyFile | None, model: Model | str | None) -> Check:
     try:
         if source.cedar is not None:
             from guardagent.policy.cedar import cedar_check
 
             return cedar_check(source.cedar)
+        assert file is not None, "only policies in Cedar do without"
         return request_check(source.statements[0].text, source.program, file.toolboxes.get(source.scopes[0], ()), model)
     except ContentError:
         raise

@@ -321,7 +321,7 @@ def compiled(policies: Policies, rules: tuple[RuleSource, ...]) -> Policies:
     file = policies.source
     assert file is not None, "the caller has read the rules from the file"
     some = replace(file, rules=rules, unlisted="allow", ignored=())
-    return compile_policies(some, policies.functions, lambda _: inspection_only)
+    return compile_policies(some, policies.functions, inspection_only)
 
 
 # --- propositional rules

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 # --- versions
 
+_ANY = AnyTool()  # the tools of a request in natural language
 KEPT = 16  # earlier versions that are kept for snapshots; one with a running session is kept in any case
 MAX_LOADS = 5  # attempts to read files that change meanwhile
 
@@ -297,6 +298,7 @@ class Policies:
         named |= {tool for group in (tags or {}).values() for tool in group}
         named |= sources.tools if sources is not None else frozenset()
         named |= {tool for counter in counters for tool in counter.tools}
+        named |= {tool for _, check in self.requests for tool in getattr(check, "tools", ())}
         self._tools = frozenset(named | set(tools or ()))
         self._labels = frozenset(name for rule in rules for name in rule.labels)
         self._alike = {_skeleton(name): name for name in (*sorted(self._tools), *sorted(self._labels))}
@@ -670,7 +672,7 @@ class Policies:
 
         listing = self.listing
         return (
-            any(permits(source) for source, _ in listing.requests)
+            any(permits(source) and call.tool in getattr(check, "tools", _ANY) for source, check in listing.requests)
             or any(labels & rule.labels and permits(rule.source) for rule in listing.rules)
             or any(call.tool in rule.mentioned_tools and permits(rule.source) for rule in listing.rules)
         )

@@ -11,6 +11,7 @@ import pytest
 
 from guardagent import load_policies
 from guardagent.errors import InputError
+from guardagent.policy.load import read_policies
 from guardagent.policy.policies import Policies
 from guardagent.types import Decision
 from tests.translation.imports.cedar_requests import PolicyMaker, decide, with_references
@@ -78,6 +79,47 @@ def test_an_error_may_be_skipped(tmp_path: Path) -> None:
     loaded = policies(tmp_path, on_error="skip")
     assert label(loaded, "refund", {"amount": 5}, {**FACTS, "principal": {**ANN, "attrs": {}}}) == 0
     assert label(loaded, "refund", {"amount": 5.5}) == 1
+
+
+def test_arguments_cannot_make_entities(tmp_path: Path) -> None:
+    """Cedar's JSON has escapes; the arguments are a model's."""
+    text = 'permit(principal, action, resource) when { context.input.by in Group::"staff" };'
+    staff = {"__entity": {"type": "Group", "id": "staff"}}
+    for by in (staff, [staff], {"a": staff}):
+        verdict = policies(tmp_path, text).session(facts=FACTS).check("pay", {"by": by})
+        assert "an escape of Cedar's JSON" in verdict.errors[0]
+
+
+def test_only_the_actions_that_it_names_are_listed(tmp_path: Path) -> None:
+    """So `unlisted: deny` holds for others, and so does the comparison of names that look alike."""
+    text = 'permit(principal, action, resource); forbid(principal, action == Action::"refund", resource);'
+    (tmp_path / "shop.cedar").write_text(text)
+    rule = "version: 1\nunlisted: {}\npolicies: [{{id: shop, cedar: {{policies: shop.cedar}}}}]"
+    for unlisted, expected in (("allow", [1, 1, 1, 0]), ("deny", [1, 1, 1, 1])):
+        loaded = load_policies(text=rule.format(unlisted), folder=tmp_path)
+        assert [label(loaded, tool, {}) for tool in ("refund", "Refund", "refund\u200b", "zap")] == expected
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {**FACTS, "entities": None},
+        {**FACTS, "context": 5},
+        {**FACTS, "principal": {"uid": {"type": "User", "id": 3}}},
+        {**FACTS, "context": {"at": object()}},
+    ],
+)
+def test_facts_of_another_form_deny_with_the_reason(facts: dict[str, Any], tmp_path: Path) -> None:
+    verdict = policies(tmp_path).session(facts=facts).check("refund", {"amount": 5})
+    assert verdict.label == 1
+    assert "raised" not in str(verdict.errors)
+
+
+def test_lint_reads_the_policies(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("version: 1\npolicies: [{id: shop, cedar: {policies: shop.cedar}}]")
+    (tmp_path / "shop.cedar").write_text("permit(principal")
+    with pytest.raises(InputError, match=r"shop\.cedar"):
+        read_policies(tmp_path / "p.yaml")
 
 
 def test_actions_of_a_gateway(tmp_path: Path) -> None:

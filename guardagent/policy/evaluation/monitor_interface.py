@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -512,23 +512,30 @@ def tool_of(call: Any) -> Any:
     return call if type(call) is Unknown else call.tool
 
 
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function"})  # another may stand for each
+_LISTED = ", ".join(sorted(_ROLES))
+_TEXTS = frozenset({None, "text", "input_text", "output_text"})  # types of parts
+
+
 def text_of_messages(source: Any, role: str) -> str | Unknown:
     """The text of the messages of a role, the newest last; unknown if one of them is more than text."""
     messages = source() if callable(source) else source
-    if not messages:
+    if not messages or not isinstance(messages, Iterable):
         return Unknown("the host gives no messages")
     texts: list[str] = []
     for message in messages:
         fields = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
         if fields.get("role") == role:
             content = fields.get("content")
-            for part in [content] if isinstance(content, str) else content or [None]:
-                text = part.get("text") if isinstance(part, Mapping) else part
+            parts: Sequence[Any] = content if isinstance(content, list | tuple) and content else [content]
+            for part in parts:
+                is_part = part is not content and isinstance(part, Mapping) and part.get("type") in _TEXTS
+                text = part.get("text") if is_part else part
                 if not isinstance(text, str):
                     return Unknown(f"a message of the role {role!r} is not only text")
                 texts.append(text)
-        elif not isinstance(fields.get("role"), str):
-            return Unknown("a message has no role; expected a mapping with 'role' and 'content'")
+        elif fields.get("role") not in _ROLES:
+            return Unknown(f"a message has no known role; expected a mapping with 'content' and 'role': {_LISTED}")
     return "\n".join(texts)
 
 

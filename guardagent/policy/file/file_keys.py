@@ -175,7 +175,7 @@ def _expanded(source: LabelSource, place: SourceText, values: Mapping[str, Any])
         if tag is None:
             name = _prefixes(source.name[1:])[0]
             raise place.error(f"unknown tag {shortened(name)!r}{name_hint(name, tags)}")
-        yield from (replace(source, name=f"{tool.text}{source.name[1 + len(tag) :]}") for tool in tags[tag])
+        yield from (replace(source, name=f"{tool.text}{source.name[1 + len(tag) :]}", tag=tag) for tool in tags[tag])
         return
     if source.kind == "tool" and tools is not None and not any(tool in tools for tool in source.tools):
         name = source.tools[0]

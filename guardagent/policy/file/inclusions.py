@@ -100,7 +100,8 @@ def _with_parameters(file: PolicyFile, entry: Inclusion) -> PolicyFile:
         if decision is None
         else tuple(replace(rule, on_violation=decision, halts_tool=False) for rule in file.rules)
     )
-    return replace(file, constants=constants, tags={**file.tags, **tags}, rules=rules)
+    labels = file.labels.with_tags(file.tags, tags)
+    return replace(file, constants=constants, tags={**file.tags, **tags}, labels=labels, rules=rules)
 
 
 # --- merging: each field of a policy file has a way to be prefixed, and a way to be merged

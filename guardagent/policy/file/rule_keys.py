@@ -191,10 +191,19 @@ SOLVER = Key(
 
 # --- policies in Cedar
 
+_NAMESPACE = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)*")
+
 
 @reads(mapping.schema)
 def _cedar(node: SourceNode, key: Key) -> CedarSource:
     return CedarSource(**mapping(node, key))
+
+
+@reads(lambda _: {"type": "string", "pattern": f"^{_NAMESPACE.pattern}$"})
+def _namespace(node: SourceNode, key: Key) -> str:
+    if not _NAMESPACE.fullmatch(written := plain_text(node, key)):
+        raise node.error(f"{shortened(written)!r} is not a namespace of Cedar; expected {key.expected}")
+    return written
 
 
 _ON_ERROR = "Whether a policy that errs denies the call, or is skipped as Cedar does; the default is deny."
@@ -206,7 +215,7 @@ CEDAR = Key(
     keys=keys(
         Key("policies", file, "a Cedar file", "The file with the policies.", required=True, choices=(".cedar",)),
         Key("schema", file, "a Cedar schema", "Their schema.", choices=(".cedarschema", ".json")),
-        Key("namespace", name, "a namespace", "The namespace of the actions."),
+        Key("namespace", _namespace, "names joined by '::', such as Bank", "The namespace of the actions."),
         Key("target", name, "the target of a gateway", "The target before the tool in the id of an action."),
         Key("on_error", choice, "deny or skip", _ON_ERROR, choices=("deny", "skip")),
     ),

@@ -652,11 +652,16 @@ def _offset_text(seconds: int) -> str:
     return f"{'-' if seconds < 0 else '+'}{hours:02}:{rest // 60:02}" + (f":{rest % 60:02}" if rest % 60 else "")
 
 
+_OF_MACHINE = frozenset({"Factory", "localtime", "posixrules"})
+
+
 @lru_cache(256)
 def zone_named(name: str) -> dt.tzinfo | None:
     """The time zone with this name or offset, or None."""
     if name == "UTC":
         return dt.UTC
+    if name in _OF_MACHINE or name.startswith(("posix/", "right/")):  # files beside the zones of some machines
+        return None
     try:
         if match := _OFFSET.fullmatch(name):
             sign = -1 if match[1] == "-" else 1

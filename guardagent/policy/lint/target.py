@@ -205,7 +205,7 @@ def subject_of(source: Path | str | Policies) -> LintTarget:
         return LintTarget(source.source, source.functions, source)
     file = read_policy_file(source)
     functions = functions_of(file, stub_functions)
-    return LintTarget(file, functions, compile_policies(file, functions, lambda _: inspection_only))
+    return LintTarget(file, functions, compile_policies(file, functions, inspection_only))
 
 
 # --- what rules forbid, and the principals they concern

@@ -93,11 +93,13 @@ class LabelSource:
         kind: what it names.
         name: the text of a tool with its path, a role, or a fact.
         when: the condition on each item, if it has one.
+        tag: the tag that has the tool, if the source is written with one.
     """
 
     kind: Kind
     name: str
     when: LabelCondition | None = None
+    tag: str | None = field(default=None, compare=False)
 
     @classmethod
     def read(cls, text: str) -> LabelSource:
@@ -183,9 +185,29 @@ class DeclaredLabels:
         }
         return DeclaredLabels(changed, self.propagating, self.ids)
 
+    def with_tags(self, tags: Mapping[str, Iterable[str]], changed: Mapping[str, Iterable[str]]) -> DeclaredLabels:
+        """These labels with other tools in some tags, in all sources that are written with one of them."""
+        sources: dict[str, list[LabelSource]] = {}
+        for label, of in self.sources.items():
+            own = sources.setdefault(label, [])
+            for source in of:
+                if source.tag is None or source.tag not in changed:
+                    own.append(source)
+                    continue
+                old = max((tool for tool in tags[source.tag] if source.path_of(tool) is not None), key=len)
+                rest = source.name[len(old) :]
+                other = [replace(source, name=tool + rest) for tool in changed[source.tag]]
+                own += [source for source in other if source not in own]
+        return replace(self, sources=sources, _paths={}, _sets={})
+
     def under(self, prefix: str) -> DeclaredLabels:
         """The labels of an included file with a prefix; they keep their names."""
-        return self.with_conditions(lambda when: replace(when, scopes=tuple(prefix + scope for scope in when.scopes)))
+        changed = self.with_conditions(lambda when: replace(when, scopes=tuple(prefix + name for name in when.scopes)))
+        sources = {
+            label: tuple(source if source.tag is None else replace(source, tag=prefix + source.tag) for source in of)
+            for label, of in changed.sources.items()
+        }
+        return replace(changed, sources=sources)
 
     def bits(self, labels: Iterable[str]) -> int:
         return sum(self.bit_of[label] for label in set(labels))

@@ -114,9 +114,9 @@ def quoted(text: str) -> str:
 
 # --- hashes of rules
 
-_PLACES = frozenset(["line", "location", "path", "place"])
+_PLACES = frozenset(["line", "location", "path", "place", "tag"])
 # Keys that a rule may lack: without them, it keeps the hash of earlier releases.
-_LATER = frozenset(["approval_scope", "cedar", "escalate_to", "halts_tool"])
+_LATER = frozenset(["approval_scope", "cedar", "escalate_to", "halts_tool", "when"])
 
 Key = tuple[str, str]  # the field and the name of a declaration, or the prefix of a toolbox
 

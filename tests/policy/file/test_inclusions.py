@@ -221,3 +221,18 @@ def test_labels_have_no_prefix(write: Write) -> None:
     assert session.check("pay", {}, reserve=False).label == 0
     session.record("hello", permit=session.check("mail", {}).permit)
     assert session.check("pay", {}).rules == ("p.near",)
+
+
+def test_tools_of_an_entry_are_those_of_labels(write: Write) -> None:
+    """Also with a path, and at every place where the tag stands."""
+    labels = "labels: {far: '@mail[*].body', near: [other, '@mail']}\n"
+    rules = "[{id: away, temporal: 'forall(pay(to=r), !(\"far\" in sources(r)))'}]"
+    write("page.yaml", f"version: 1\ntags: {{mail: [inbox, in]}}\n{labels}policies: {rules}\n")
+    session = load_policies(main(write, "[{file: page.yaml, tools: {mail: [post, letters]}}]")).session()
+    for tool, word in (("inbox", "meadow"), ("post", "river"), ("letters", "forest")):
+        session.record([{"body": word}], permit=session.check(tool, {}).permit)
+    assert [session.check("pay", {"to": word}, reserve=False).label for word in ("meadow", "river", "forest")] == [
+        0,
+        1,
+        1,
+    ]
