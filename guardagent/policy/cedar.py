@@ -183,5 +183,5 @@ def _problem(error: str, names: Mapping[str, str]) -> str:
 
 
 def _reasons(forbidding: Iterable[str], names: Mapping[str, str], file: str) -> tuple[str, ...]:
-    found = sorted(names.get(name, name) for name in forbidding)
-    return tuple(f"{name} of {file} forbids it" for name in found) or (f"no policy of {file} permits it",)
+    rules = sorted(names.get(name, name) for name in forbidding)
+    return tuple(f"{name} of {file} forbids it" for name in rules) or (f"no policy of {file} permits it",)
