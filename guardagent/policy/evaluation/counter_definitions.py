@@ -107,7 +107,7 @@ def compile_condition(when: LabelCondition, library: Library) -> LabelCondition:
             env[slot] = as_read(item) if name == _ITEM else field_of(item, name)
         return term(env)
 
-    return replace(when, test=test)
+    return replace(when, labels=frozenset(ast.labels_in(node)), test=test)
 
 
 def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
