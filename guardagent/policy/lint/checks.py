@@ -230,7 +230,7 @@ def _dependence(case: SolverCase, name: str, target: LintTarget) -> tuple[Values
     """Returns the values of a permitted and a denied call that differ in one variable only."""
     z3 = solver_module()
     open_ = [symbol() for symbol in case.open.values() if not symbol.arity()]
-    other = z3.Const(f"{name} otherwise", case.variable_terms[name].sort())
+    other = z3.Const(f"{name}|otherwise", case.variable_terms[name].sort())
     pair = [(case.variable_terms[name], other)]
     whole = z3.And([*case.assertions, case.permit])
     apart = z3.Not(z3.Exists(open_, whole) if open_ else whole)
