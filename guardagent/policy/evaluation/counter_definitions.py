@@ -20,7 +20,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.language.term_parser import read_term
+from guardagent.policy.language.term_parser import VALUES, read_term
 from guardagent.policy.language.values import as_read, field_of
 from guardagent.policy.provenance.readers import LabelCondition
 
@@ -29,6 +29,8 @@ _OF_CALLS = (*ast.OF_HISTORY, ast.CounterValue, ast.TimeOf)
 _OF_SESSION = (*_OF_CALLS, ast.Sources, ast.Seen)
 _BOUND = re.compile(r"\b(?:all|any|count)\s*\(\s*(\w+)\s+in\b|\blet\s+(\w+)|(\w+)\s*:")  # names that are bound within
 _ITEM = "item"  # the name of the whole item in the condition of a label
+_ARGS = "args"  # in the other expressions of a policy file
+_FIELDS = "expected a condition on the fields of the output; 'item.%s' is the field of this name"
 _NO_NUMBER = (
     *(ast.ListOf, ast.SetOf, ast.SetOperation, ast.And, ast.Or, ast.Negation, ast.Implies, ast.Compare, ast.Matches),
     *(ast.Known, ast.State, ast.Principal),
@@ -96,8 +98,12 @@ def compile_condition(when: LabelCondition, library: Library) -> LabelCondition:
     known = {**declared.constants, **declared.definitions}
     bound = {name for names in _BOUND.findall(when.text.text) for name in names}
     named = dict.fromkeys([_ITEM, *re.findall(r"[^\W\d]\w*", when.text.text)])
-    fields = [name for name in named if name not in bound and declared.find(name, known) is None]
-    node = _read(when.text, fields, library, _OF_CALLS, "the fields of the output, the state and facts")
+    fields = [name for name in named if name not in bound | VALUES.keys() and declared.find(name, known) is None]
+    node = _read(when.text, fields, library, _OF_CALLS, "the fields of the output, the state and facts", truth=True)
+    if _ARGS in fields and ast.Variable(_ARGS) in ast.walk(node):
+        raise when.text.error(f"'args' is the arguments of a call; {_FIELDS % 'args'}")
+    if any(isinstance(part, ast.Now) for part in ast.walk(node)):
+        raise when.text.error(f"'now' is another time when a session is restored; {_FIELDS % 'now'}")
     slots = {name: compiler.place() for name in fields}
     term = _compiled(node, when.text, compiler, slots)
 
@@ -107,16 +113,18 @@ def compile_condition(when: LabelCondition, library: Library) -> LabelCondition:
             env[slot] = as_read(item) if name == _ITEM else field_of(item, name)
         return term(env)
 
-    return replace(when, test=test)
+    return replace(when, labels=frozenset(ast.labels_in(node)), test=test)
 
 
 def _term(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.Term:
     return _read(source, ast.names_in(pattern), library, _OF_SESSION, "the call alone")
 
 
-def _read(source: SourceText, names: Collection[str], library: Library, refused: Any, expected: str) -> ast.Term:
+def _read(
+    source: SourceText, names: Collection[str], library: Library, refused: Any, expected: str, *, truth: bool = False
+) -> ast.Term:
     try:
-        term = read_term(source.text, names, library.names)
+        term = read_term(source.text, names, library.names, truth=truth)
     except TemporalError as error:
         _fail(source, error)
     for node in ast.walk(term):

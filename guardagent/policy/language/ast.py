@@ -529,3 +529,12 @@ def walk(node: object) -> Iterator[object]:
     while waiting:
         yield (node := waiting.pop())
         waiting += children(node)[::-1]
+
+
+def labels_in(node: object) -> set[str]:
+    """The labels that a node reads; with `sources(x)`, all strings that may be labels."""
+    nodes = list(walk(node))
+    labels = {label for seen in nodes if isinstance(seen, Seen) for label in seen.labels}
+    if any(isinstance(part, Sources) for part in nodes):
+        labels |= {part.value for part in nodes if isinstance(part, Constant) and isinstance(part.value, str)}
+    return labels

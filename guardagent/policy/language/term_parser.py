@@ -65,20 +65,23 @@ VALUES: dict[str, ast.Term] = {
 }  # values, unless a pattern binds the name
 
 
-def read_term(text: str, names: Collection[str], declarations: Declarations = NO_DECLARATIONS) -> ast.Term:
+def read_term(
+    text: str, names: Collection[str], declarations: Declarations = NO_DECLARATIONS, *, truth: bool = False
+) -> ast.Term:
     """Parses an expression by itself.
 
     Args:
         text: the expression.
         names: the variables in scope.
         declarations: the names that it can use.
+        truth: whether it must be a condition.
 
     Raises:
         TemporalError: as for `read_rule`.
     """
     try:
         tree = qualified(tree_of(text, "condition"), declarations)
-        return RuleParser(text, declarations).term(tree, names)
+        return RuleParser(text, declarations).term(tree, names, truth=truth)
     except RecursionError:
         raise TemporalError("the expression is nested too deeply; simplify it", text[:80], 1, 1) from None
 
@@ -336,8 +339,9 @@ class RuleParser:
 
     # --- terms
 
-    def term(self, tree: Node, names: Collection[str]) -> ast.Term:
-        return self._term(tree, BoundNames(set(names)))
+    def term(self, tree: Node, names: Collection[str], *, truth: bool = False) -> ast.Term:
+        read = self._condition if truth else self._term
+        return read(tree, BoundNames(set(names)))
 
     def _condition(self, tree: Node | None, scope: BoundNames) -> ast.Term:
         """Reads a term that can be true or false."""

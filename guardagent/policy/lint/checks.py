@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from guardagent.policy.evaluation.history_index import ANY
@@ -33,6 +34,7 @@ from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, l
 from guardagent.policy.logic.analysis import PolicyAnalysis
 from guardagent.policy.logic.semantics import RuleTree
 from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.provenance.readers import NO_LABELS
 from guardagent.policy.solver.monitor import describe_value
 from guardagent.policy.solver.z3_text import postorder, solver_module, term_of
 
@@ -228,7 +230,7 @@ def _dependence(case: SolverCase, name: str, target: LintTarget) -> tuple[Values
     """Returns the values of a permitted and a denied call that differ in one variable only."""
     z3 = solver_module()
     open_ = [symbol() for symbol in case.open.values() if not symbol.arity()]
-    other = z3.Const(f"{name} otherwise", case.variable_terms[name].sort())
+    other = z3.Const(f"{name}|otherwise", case.variable_terms[name].sort())
     pair = [(case.variable_terms[name], other)]
     whole = z3.And([*case.assertions, case.permit])
     apart = z3.Not(z3.Exists(open_, whole) if open_ else whole)
@@ -517,7 +519,7 @@ def unlisted(target: LintTarget) -> Iterator[LintFinding]:
 
 @lint_check("unused_labels")
 def unused_labels(target: LintTarget) -> Iterator[LintFinding]:
-    """Vacuous: a label of `labels:` that no rule reads.
+    """Vacuous: a label of `labels:` that no rule reads, nor the condition of another label.
 
     Skips labels in the expressions of solver rules.
     """
@@ -534,7 +536,7 @@ def unused_labels(target: LintTarget) -> Iterator[LintFinding]:
 
 def _labels_read(target: LintTarget) -> Iterator[str]:
     for rule in target.rules:
-        nodes = [node for read in rule.rules for node in ast.walk(read)]
-        if any(isinstance(node, ast.Sources) for node in nodes):
-            yield from (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-        yield from (label for node in nodes if isinstance(node, ast.Seen) for label in node.labels)
+        for read in rule.rules:
+            yield from ast.labels_in(read)
+    for source in chain.from_iterable((target.policies.sources or NO_LABELS).sources.values()):
+        yield from () if source.when is None else source.when.labels

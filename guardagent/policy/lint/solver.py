@@ -7,7 +7,7 @@ open symbols     every other declared symbol that the permit may depend on
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -75,7 +75,7 @@ class SolverCase:
     @cached_property
     def symbols(self) -> Mapping[str, Any]:
         """The uninterpreted constants and functions, by name, as declarations."""
-        return {part.decl().name(): part.decl() for part in postorder(self._terms) if symbol_of(part) is not None}
+        return _symbols_of(self._terms)
 
     @cached_property
     def variable_terms(self) -> Mapping[str, Any]:
@@ -146,19 +146,8 @@ class SolverCase:
 
     def with_fresh_symbols(self, terms: Sequence[Any], kept: Sequence[str] = ()) -> list[Any]:
         """Returns the terms with fresh open symbols, except those that are kept."""
-        z3 = solver_module()
-        changed = {name: symbol for name, symbol in self.open.items() if name not in kept}
-        constants = [
-            (symbol(), z3.Const(f"{name} again", symbol.range()))
-            for name, symbol in changed.items()
-            if not symbol.arity()
-        ]
-        functions = [(symbol, _renamed(symbol)) for symbol in changed.values() if symbol.arity()]
-        substitutes = [z3.substitute(term, *constants) if constants else term for term in terms]
-        return [
-            z3.substitute_funs(substitute, *_bodies(functions)) if functions else substitute
-            for substitute in substitutes
-        ]
+        changed = [symbol for name, symbol in self.open.items() if name not in kept]
+        return _with_new_symbols(terms, {symbol: _renamed(symbol, "again") for symbol in changed})
 
     def describe(self, values: Values) -> str:
         """Describes a call with its known values."""
@@ -167,19 +156,27 @@ class SolverCase:
         return f"{self.tool}(), where {facts}" if facts else f"{self.tool}(), with any values"
 
 
-def _renamed(function: Any) -> Any:
-    z3 = solver_module()
-    sorts = [function.domain(at) for at in range(function.arity())]
-    return z3.Function(f"{function.name()} again", *sorts, function.range())
+def _symbols_of(terms: Sequence[Any]) -> dict[str, Any]:
+    return {part.decl().name(): part.decl() for part in postorder(terms) if symbol_of(part) is not None}
 
 
-def _bodies(functions: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Returns each function with the body that applies its replacement."""
+def _renamed(symbol: Any, mark: object) -> Any:
+    """Returns another declaration; no name of SMT-LIB contains the separator."""
+    sorts = [symbol.domain(at) for at in range(symbol.arity())]
+    return solver_module().Function(f"{symbol.name()}|{mark}", *sorts, symbol.range())
+
+
+def _with_new_symbols(terms: Sequence[Any], symbols: Mapping[Any, Any]) -> list[Any]:
+    """Returns the terms with other declarations of constants and functions."""
     z3 = solver_module()
-    return [
-        (function, other(*[z3.Var(at, function.domain(at)) for at in range(function.arity())]))
-        for function, other in functions
+    constants = [(symbol(), other()) for symbol, other in symbols.items() if not symbol.arity()]
+    functions = [
+        (symbol, other(*[z3.Var(at, symbol.domain(at)) for at in range(symbol.arity())]))
+        for symbol, other in symbols.items()
+        if symbol.arity()
     ]
+    changed = [z3.substitute(term, *constants) if constants else term for term in terms]
+    return [z3.substitute_funs(term, *functions) if functions else term for term in changed]
 
 
 def _counts(tree: ast.Term | None) -> bool:
@@ -289,17 +286,13 @@ class _TranslatedCase:
     """A rule's terms in another context, with unique names."""
 
     def __init__(self, case: SolverCase, number: int, context: Any) -> None:
-        z3 = solver_module()
         terms = [assertion.translate(context) for assertion in (*case.domain, *case.assertions, case.permit)]
-        variables = {name: variable_term.translate(context) for name, variable_term in case.variable_terms.items()}
-        constants = [symbol().translate(context) for symbol in case.open.values() if not symbol.arity()]
-        renamed = [
-            (constant, z3.Const(f"{constant.decl().name()} of {number}", constant.sort())) for constant in constants
-        ]
-        mine = {name: z3.Const(f"{name} of {number}", variable.sort()) for name, variable in variables.items()}
-        pairs = [*renamed, *((variables[name], mine[name]) for name in variables)]
-        self.terms = [z3.substitute(term, *pairs) for term in terms] if pairs else terms
-        self.open = None if any(symbol.arity() for symbol in case.open.values()) else [new for _, new in renamed]
+        symbols = _symbols_of(terms)
+        new = {name: _renamed(symbol, number) for name, symbol in symbols.items()}
+        self.terms = _with_new_symbols(terms, {symbol: new[name] for name, symbol in symbols.items()})
+        opened = [new[name] for name in case.open]
+        self.open = None if any(symbol.arity() for symbol in opened) else [symbol() for symbol in opened]
+        mine = {name: new[name]() for name in case.variable_terms}
         self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
         self.free = any(variable.free for variable in case.permit_check.variables)
 
@@ -309,15 +302,14 @@ def _same_sort(terms: Mapping[str, Any], other: Mapping[str, Any], source: str) 
 
 
 def joint_solver_rules(cases: Sequence[SolverCase]) -> JointSolverRules | None:
-    """Combines rules, or returns None for a single rule or sorts with one name and different values."""
-    if len(cases) < 2:
-        return None
-    sorts: dict[str, tuple[str, ...]] = {}
+    """Combines rules, or returns None for a single rule or names with several meanings that cannot be kept apart."""
+    known: dict[str, Hashable] = {}
     for case in cases:
-        for sort in case.permit_check.encoding.constants.values():
-            if sort.values is not None and sorts.setdefault(sort.name, sort.values) != sort.values:
-                return None
-    return JointSolverRules(cases)
+        meanings = case.permit_check.encoding.meanings
+        if any(name in known and (meaning is None or meaning != known[name]) for name, meaning in meanings.items()):
+            return None
+        known.update(meanings)
+    return JointSolverRules(cases) if len(cases) > 1 else None
 
 
 # --- data rules for the same tool
@@ -444,8 +436,11 @@ def _alone(case: SolverCase) -> LintFinding:
 def _jointly(tool: str, cases: Sequence[SolverCase], target: LintTarget) -> Iterator[LintFinding]:
     joint = joint_solver_rules(cases)
     status = "sat" if joint is None else joint.check(cases)
+    question = f"whether all solver rules together permit '{tool}'"
+    if joint is None and len(cases) > 1:
+        target.add_undecided(question, "their sorts or recursive functions have the same names")
     if status == "unknown":
-        target.add_undecided(f"whether all solver rules together permit '{tool}'", "Z3 reached no result")
+        target.add_undecided(question, "Z3 reached no result")
     if joint is not None and status == "unsat":
         least = minimal_set(cases, lambda some: joint.check(some) == "unsat")
         *others, last = least

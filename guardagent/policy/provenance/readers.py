@@ -67,11 +67,13 @@ class LabelCondition:
     Attributes:
         text: the condition as written.
         scopes: the prefixes of the names that it can use without a prefix.
+        labels: the labels that it reads, once compiled.
         test: decides on an item, with the context of the session; None in policies for inspection.
     """
 
     text: SourceText
     scopes: tuple[str, ...] = ("",)
+    labels: frozenset[str] = frozenset()
     test: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
 
     def holds(self, context: Any, item: Any) -> Truth:

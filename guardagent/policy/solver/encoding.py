@@ -42,6 +42,7 @@ class Encoding:
         enumerations: the values of enumeration sorts, by name.
         assertions: the assertions, in the order of the text.
         comments: the comments of declarations, by name.
+        meanings: those of `Script`, with the enumerations of the policy file.
     """
 
     def __init__(self, script: Script, written: Z3Text, names: Mapping[str, str], sorts: Hashable) -> None:
@@ -56,6 +57,7 @@ class Encoding:
             self.constants: Mapping[str, Sort] = {name: sort_of(term.sort()) for name, term in constants.items()}
         enumerations = {sort.name: sort.values for sort in self.constants.values() if sort.values is not None}
         self.enumerations: Mapping[str, tuple[str, ...]] = {**script.enumerations, **enumerations}
+        self.meanings: Mapping[str, Hashable] = {**script.meanings, **enumerations}
 
     @classmethod
     def read(cls, text: str, declared: Mapping[str, VariableDeclaration]) -> Encoding:

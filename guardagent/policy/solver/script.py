@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -263,6 +263,8 @@ class Script:
         logic_end: the end offset of the last `set-logic`.
         recursive: whether it defines a recursive function.
         sort_declarations: the commands that define sorts.
+        meanings: what one Z3 context has a single definition of, by name: the values or the text of sorts, and under
+            "" all recursive functions; None for a definition that no other text shares.
     """
 
     def __init__(self, text: str) -> None:
@@ -273,6 +275,7 @@ class Script:
         self.enumerations: dict[str, tuple[str, ...]] = {}
         self.sorts: dict[str, int] = {}
         self.sort_declarations: list[str] = []
+        self.meanings: dict[str, Hashable] = {}
         self.symbols: set[str] = set()
         self.comments: dict[str, str] = {}
         self.ignored: list[TopLevelForm] = []
@@ -291,7 +294,8 @@ class Script:
         head = self._text(form.parts[0]) if form.parts else ""
         self._check(form, head)
         parts = form.parts[1:]
-        self.recursive = self.recursive or head.endswith("-rec")
+        if head.endswith("-rec"):
+            self.recursive, self.meanings[""] = True, None
         for token in _TOKEN.finditer(self.text, form.start, form.end) if head.endswith("-rec") else ():
             if _PARTIAL.fullmatch(symbol(token[0])):  # where the recursion applies it is not known
                 problem = f"{token[0]!r} is not defined everywhere; expected it outside of recursive functions"
@@ -303,7 +307,7 @@ class Script:
         elif head.startswith("declare-datatype"):
             self._datatypes(form, head, parts)
         elif head in ("declare-sort", "define-sort"):
-            self._add_sort(self._symbol(parts[0]), form)
+            self._add_sort(self._symbol(parts[0]), form, self._text(form) if head == "define-sort" else None)
         elif head != "define-funs-rec":
             self._declare(form, head, parts)
 
@@ -361,16 +365,16 @@ class Script:
         text = self._text(part)
         return [text[part.start : part.end] for part in parts_of(text)]
 
-    def _add_sort(self, name: str, form: TopLevelForm) -> None:
-        self.sorts[name] = form.end
+    def _add_sort(self, name: str, form: TopLevelForm, meaning: Hashable) -> None:
+        self.sorts[name], self.meanings[name] = form.end, meaning
 
     def _datatypes(self, form: TopLevelForm, head: str, parts: list[SExpr]) -> None:
         for name, constructors in self._declared_types(head, parts):
-            self._add_sort(name, form)
+            self._add_sort(name, form, self._text(form))
             datatypes = [_constructor(constructor) for constructor in constructors]
             self.symbols.update(datatype for datatype in datatypes if datatype)
             if datatypes and all(datatypes):
-                self.enumerations[name] = tuple(datatype for datatype in datatypes if datatype)
+                self.enumerations[name] = self.meanings[name] = tuple(filter(None, datatypes))
 
     def _declared_types(self, head: str, parts: list[SExpr]) -> Iterator[tuple[str, list[str]]]:
         if head == "declare-datatype":

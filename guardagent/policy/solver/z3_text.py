@@ -325,7 +325,7 @@ def value_of(term: Any) -> Any:
         return _number(term)
     if z3.is_string_value(term):
         return text_value(term)
-    if term.decl().kind() == z3.Z3_OP_DT_CONSTRUCTOR and not term.num_args():
+    if z3.is_app(term) and term.decl().kind() == z3.Z3_OP_DT_CONSTRUCTOR and not term.num_args():
         return term.decl().name()
     raise UnsupportedError
 

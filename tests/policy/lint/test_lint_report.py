@@ -223,3 +223,24 @@ def test_nothing_is_proved_of_tools_that_a_file_does_not_name(condition: str, tm
         )
     )
     assert lint(path) == []
+
+
+@pytest.mark.parametrize(
+    ("when", "unread"),
+    [
+        ("'\"user\" in sources(subject)'", False),
+        ("'!seen(user)'", False),
+        ("by_user(subject)", False),
+        ("'sender == \"user\"'", True),
+    ],
+)
+def test_the_condition_of_a_label_reads_labels(when: str, unread: bool, tmp_path: Path) -> None:
+    """In a rule's place, and by a definition; a string alone is no label."""
+    (tmp_path / "policies.yaml").write_text(f"""version: 1
+unlisted: allow
+define: {{by_user(x): '"user" in sources(x)'}}
+labels: {{user: request, wanted: {{from: inbox, when: {when}}}}}
+policies: [{{id: a, temporal: 'forall(send(to=t), "wanted" in sources(t))'}}]
+""")
+    findings = lint_report(tmp_path / "policies.yaml").findings
+    assert ["the label 'user'" in finding.message for finding in findings] == [True] * unread

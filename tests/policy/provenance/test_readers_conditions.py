@@ -74,6 +74,8 @@ def test_a_single_output_has_the_fields_of_its_condition() -> None:
         ("all(c in state.contacts, c == sender)", "ann@example.com", True),
         ("item.sender in state.contacts", "ann@example.com", True),
         ("state.contacts", "ann@example.com", None),  # not a truth value
+        ('"boss" in principal.roles && sender != "now"', "ann@example.com", True),
+        ('item.now == "args" || any(args in [sender], args == item.sender)', "ann@example.com", True),
         ('sender == "ann@example.com" && missing == 1', "ann@example.com", None),
         ('sender == "ann@example.com" && missing == 1', "eve@evil.com", False),
     ],
@@ -84,7 +86,8 @@ def test_a_condition_that_nobody_knows_gives_the_label_to_no_side(
     """Neither a rule that asks for the label nor one that asks for its absence allows the value."""
     rules = ('forall(pay(to=x), "trusted" in sources(x))', 'forall(send(to=x), !("trusted" in sources(x)))')
     labels = {"trusted": {"from": "read_inbox", "when": condition}}
-    session = session_of(*rules, labels=labels, state={"contacts": ["ann@example.com"]})
+    boss = {"id": "bo", "roles": ["boss"]}
+    session = session_of(*rules, labels=labels, state={"contacts": ["ann@example.com"]}, principal=boss)
     recorded(session, "read_inbox", inbox(sender))
     allowed = [not session.check(tool, {"to": "value-1000"}, reserve=False).label for tool in ("pay", "send")]
     assert allowed == [holds is True, holds is False]
@@ -118,6 +121,12 @@ def test_a_restored_session_has_the_same_labels() -> None:
         ({"from": "read_inbox", "when": "sender in"}, "when"),
         ({"from": "read_inbox", "when": "count(f:login(), true) == 0"}, "reads other calls"),
         ({"from": "read_inbox", "when": "state(known(sender))"}, "known"),
+        *(
+            ({"from": "read_inbox", "when": condition}, "neither true nor false")
+            for condition in ("1", "5m", '"sender"', "size + 1", "[sender]", "sources(sender)")
+        ),
+        ({"from": "read_inbox", "when": "hour(now) < 5"}, "'item.now' is the field of this name"),
+        ({"from": "read_inbox", "when": "sender == args.sender"}, "'item.args' is the field of this name"),
         ({"when": WHEN}, "from"),
     ],
 )
