@@ -409,7 +409,8 @@ def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> Sess
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
     calls = chain(calls, part.candidates)
-    kept = (call for call in calls if not automaton.satisfied[automaton.table[0][alphabet.index(call, ok=True)]])
+    letters = ((call, alphabet.possible(call, ok=True)) for call in calls)
+    kept = (call for call, own in letters if not any(automaton.satisfied[automaton.table[0][at]] for at in own))
     return next(kept, part.candidates[-1])
 
 
