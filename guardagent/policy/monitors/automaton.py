@@ -216,8 +216,8 @@ def _possible_matches(steps: Sequence[Pattern]) -> list[tuple[bool, ...]]:
         rows = [row if len(row) > at else (*row, False) for row in rows]
         if len(rows) > MAX_MATCHES:
             raise InputError(
-                f"the rule has {len(steps)} calls of the same tool with different arguments, and a call can match them "
-                f"in more than {MAX_MATCHES} ways; expected fewer of them: split the rule"
+                f"the rule has {len(steps)} calls of the same tool with different arguments; expected at most "
+                f"{MAX_MATCHES} ways in which a call can match some of them: split the rule"
             )
     return rows
 

@@ -223,3 +223,22 @@ def test_nothing_is_proved_of_tools_that_a_file_does_not_name(condition: str, tm
         )
     )
     assert lint(path) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "ids"),
+    [
+        (["G !tool:login"], "rule 'r1' contradicts or repeats"),
+        (['G(tool:refund -> H !login(user="admin"))'], "rules 'r0' and 'r1' contradict or repeat"),
+        (["before(refund(), true, login(), true)"], "rule 'r1' contradicts or repeats"),
+        (["G !tool:other"], None),
+        ([], None),
+    ],
+)
+def test_steps_with_arguments_are_not_compared(others: list[str], ids: str | None) -> None:
+    """That is no finding, but an open question that names the rules."""
+    rules = [*others, 'G(tool:refund -> O login(user="admin"))']
+    policies = [{"id": f"r{at}", "temporal": rule} for at, rule in enumerate(rules)]
+    report = lint_report(load_policies(data={"version": 1, "policies": policies}))
+    question = f"whether {ids} rules about steps of the same tools: not decided: steps with arguments are not compared"
+    assert (report.findings, report.undecided) == ((), (question,) if ids else ())
