@@ -12,6 +12,7 @@ import pytest
 
 from guardagent.packs.catalogue import packs as packs_of_the_catalogue
 from guardagent.policy.lint import LintFinding, lint, lint_report
+from guardagent.policy.load import load_policies
 from guardagent.policy.logic.sessions import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, contradictory, rule
 
@@ -236,9 +237,9 @@ def test_nothing_is_proved_of_tools_that_a_file_does_not_name(condition: str, tm
     ],
 )
 def test_steps_with_arguments_are_not_compared(others: list[str], ids: str | None) -> None:
-    """That is no finding, but an open question that names the rules."""
+    """They are no finding, but an open question that names the rules."""
     rules = [*others, 'G(tool:refund -> O login(user="admin"))']
     policies = [{"id": f"r{at}", "temporal": rule} for at, rule in enumerate(rules)]
-    report = lint_report(load_policies(data={"version": 1, "policies": policies}))
+    report = lint_report(load_policies(data={"version": 1, "unlisted": "allow", "policies": policies}))
     question = f"whether {ids} rules about steps of the same tools: not decided: steps with arguments are not compared"
     assert (report.findings, report.undecided) == ((), (question,) if ids else ())

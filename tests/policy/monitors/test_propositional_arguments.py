@@ -169,22 +169,23 @@ STEPS = st.tuples(
 def kinds_of(monitor: PropositionalMonitor, steps: Sequence[Any], users: Sequence[Any]) -> list[str]:
     """Judges calls that overlap, and the end."""
     memory, kinds, calls = monitor.start(), list[str](), list[SessionCall]()
+    context: Any = None  # the monitor reads none
     for at, (tool, _, _, started, delay) in enumerate(steps):
         call = SessionCall(tool, {"user": users[at]})
         call.place, call.used = at + 1, started
         calls.append(call)
-        result = monitor.judge(None, call, memory)
+        result = monitor.judge(context, call, memory)
         kinds.append(kind(True if result is None else result.value))
         if delay or memory.unsettled:
-            monitor.reserved(None, call, memory, result)
+            monitor.reserved(context, call, memory, result)
         for earlier, (_, _, status, _, its_delay) in enumerate(steps[: at + 1]):
             if earlier + its_delay == at:
                 calls[earlier].status = status
                 settle = monitor.settled if calls[earlier] in memory.unsettled else monitor.observed
-                settle(None, calls[earlier], memory)
+                settle(context, calls[earlier], memory)
         kinds.append(kind(monitor.satisfiable(memory)))
         memory = monitor.loaded(json.loads(json.dumps(monitor.dumped(memory))), calls)
-    ended = monitor.ended(None, memory)
+    ended = monitor.ended(context, memory)
     return [*kinds, kind(True if ended is None else ended.value)]
 
 
