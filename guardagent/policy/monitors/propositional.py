@@ -61,6 +61,12 @@ class _AutomatonMemory:
         self.possible = worlds[0][0] if len(worlds) == 1 else tuple(sorted({at for world in worlds for at in world[0]}))
 
     def take(self, effects: Effects) -> None:
+        if len(self.base) == len(effects) == 1:  # the common case
+            (state,), broken, late = self.base[0]
+            after, breaks, unforeseen = effects[0][state]
+            if after != state or breaks or unforeseen:
+                self.base = (((after,), broken or breaks, late or unforeseen),)
+            return
         self.base = tuple(
             dict.fromkeys(
                 ((effect[state][0],), broken or effect[state][1], late or effect[state][2])
@@ -72,7 +78,8 @@ class _AutomatonMemory:
     def settle(self) -> None:
         """Makes the base the current worlds, after the last call in flight."""
         self.unsettled = []
-        self.show(self.base)
+        if self.worlds is not self.base:
+            self.show(self.base)
         if len(self.base) == 1:
             self.why = None
 
@@ -90,7 +97,8 @@ class PropositionalMonitor:
         self._breaks, self._resumed, self._inert = _steps(self.automaton)
         self._violations: dict[tuple[int, int], MonitorResult] = {}
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
-        self._effects: dict[tuple[int, bool], Effect] = {}
+        self._effects: dict[tuple[int, bool], Effects] = {}
+        self._with_arguments = frozenset(filter(self.alphabet.reads_arguments, self.tools))
         self._advanced: dict[tuple[tuple[int, ...], int, bool], tuple[tuple[int, ...], bool]] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
@@ -131,7 +139,7 @@ class PropositionalMonitor:
 
     def judge(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> MonitorResult | None:
         ok = call.status is None or call.status == "ok"
-        if len(memory.worlds) > 1 or self.alphabet.reads_arguments(call.tool):
+        if len(memory.worlds) > 1 or call.tool in self._with_arguments:
             letters = self.alphabet.possible(call, ok=ok)
             if len(memory.worlds) > 1 or len(letters) > 1:
                 return self._judged_in_worlds(call, letters, memory)
@@ -179,12 +187,13 @@ class PropositionalMonitor:
         self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory, _result: MonitorResult | None
     ) -> None:
         memory.unsettled = [*memory.unsettled, call]
-        self._note_unknown(memory, call)
+        if call.tool in self._with_arguments:
+            self._note_unknown(memory, call)
         memory.show(self._advanced_worlds(memory.worlds, call))
 
     def _note_unknown(self, memory: _AutomatonMemory, call: SessionCall) -> None:
         """Keeps the causes why a call may be several steps."""
-        if self.alphabet.reads_arguments(call.tool) and len(self.alphabet.possible(call, ok=True)) > 1:
+        if len(self.alphabet.possible(call, ok=True)) > 1:
             why = self.alphabet.unknown(call)
             if not why.unrecorded:  # no longer an argument that the caller can add
                 why = Unknown(*(f"the earlier {call.tool!r}: {cause}" for cause in why.why))
@@ -199,7 +208,8 @@ class PropositionalMonitor:
             self.reserved(context, call, memory, None)
             self.settled(context, call, memory)
             return
-        self._note_unknown(memory, call)
+        if call.tool in self._with_arguments:
+            self._note_unknown(memory, call)
         memory.take(self._effects_of(call))
         memory.settle()
 
@@ -227,17 +237,20 @@ class PropositionalMonitor:
 
     def _effects_of(self, call: SessionCall) -> Effects:
         """The possible effects of a settled call on each state."""
-        letters = (-1,) if call.status == "withdrawn" else self.alphabet.possible(call, ok=True)
-        if len(letters) == 1:
-            return (self._effect(letters[0], call.status == "ok"),)
-        return tuple(dict.fromkeys(self._effect(letter, call.status == "ok") for letter in letters))
+        ok = call.status == "ok"
+        if call.status == "withdrawn":
+            return self._effect(-1, ok)
+        if call.tool not in self._with_arguments:
+            return self._effect(self.alphabet.index(call, ok=True), ok)
+        letters = self.alphabet.possible(call, ok=True)
+        return tuple(dict.fromkeys(effect for letter in letters for effect in self._effect(letter, ok)))
 
-    def _effect(self, letter: int, ok: bool) -> Effect:  # noqa: FBT001 - a value
-        effect = self._effects.get((letter, ok))
-        if effect is None:
-            effect = tuple(self._after(state, letter, ok) for state in range(len(self._breaks)))
-            self._effects[letter, ok] = effect
-        return effect
+    def _effect(self, letter: int, ok: bool) -> Effects:  # noqa: FBT001 - a value
+        effects = self._effects.get((letter, ok))
+        if effects is None:
+            effects = (tuple(self._after(state, letter, ok) for state in range(len(self._breaks))),)
+            self._effects[letter, ok] = effects
+        return effects
 
     def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
         """(next state, is violated, is unforeseen: only the failure of the call violates the rule)."""
