@@ -99,7 +99,7 @@ class PropositionalMonitor:
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
         self._effects: dict[tuple[int, bool], Effects] = {}
         self._with_arguments = frozenset(filter(self.alphabet.reads_arguments, self.tools))
-        self._advanced: dict[tuple[tuple[int, ...], int, bool], tuple[tuple[int, ...], bool]] = {}
+        self._advanced: dict[tuple[World, int, bool], tuple[World]] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
@@ -237,13 +237,13 @@ class PropositionalMonitor:
 
     def _effects_of(self, call: SessionCall) -> Effects:
         """The possible effects of a settled call on each state."""
-        ok = call.status == "ok"
-        if call.status == "withdrawn":
-            return self._effect(-1, ok)
-        if call.tool not in self._with_arguments:
-            return self._effect(self.alphabet.index(call, ok=True), ok)
-        letters = self.alphabet.possible(call, ok=True)
-        return tuple(dict.fromkeys(effect for letter in letters for effect in self._effect(letter, ok)))
+        if call.tool in self._with_arguments and call.status != "withdrawn":
+            letters = self.alphabet.possible(call, ok=True)
+            return tuple(
+                dict.fromkeys(effect for letter in letters for effect in self._effect(letter, call.status == "ok"))
+            )
+        letter, ok = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
+        return self._effects.get((letter, ok)) or self._effect(letter, ok)
 
     def _effect(self, letter: int, ok: bool) -> Effects:  # noqa: FBT001 - a value
         effects = self._effects.get((letter, ok))
@@ -277,37 +277,33 @@ class PropositionalMonitor:
                     for effect in link
                 )
             )
-        letters, may_be_withdrawn = self.alphabet.possible(link, ok=True), not link.used or link.may_have_started
+        may_be_withdrawn = not link.used or link.may_have_started
+        if len(worlds) == 1 and link.tool not in self._with_arguments:  # the common case
+            return self._after_any_outcome(worlds[0], self.alphabet.index(link, ok=True), may_be_withdrawn)
         after = [
-            (*self._after_in_flight(possible, letter, may_be_withdrawn), broken, late)
-            for possible, broken, late in worlds
-            for letter in letters
+            self._after_any_outcome(world, letter, may_be_withdrawn)
+            for world in worlds
+            for letter in self.alphabet.possible(link, ok=True)
         ]
-        return tuple(dict.fromkeys((possible, broken or doubtful, late) for possible, doubtful, broken, late in after))
-
-    def _after_in_flight(
-        self,
-        possible: tuple[int, ...],
-        letter: int,
-        may_be_withdrawn: bool,  # noqa: FBT001 - a value
-    ) -> tuple[tuple[int, ...], bool]:
-        key = possible, letter, may_be_withdrawn
-        after = self._advanced.get(key)
-        if after is None:
-            after = self._advanced[key] = self._after_any_outcome(*key)
-        return after
+        return tuple(dict.fromkeys(world for (world,) in after))
 
     def _after_any_outcome(
         self,
-        possible: tuple[int, ...],
+        world: World,
         letter: int,
         may_be_withdrawn: bool,  # noqa: FBT001 - a value
-    ) -> tuple[tuple[int, ...], bool]:
-        """(the possible states after a call in flight, whether some outcome violates the rule)."""
-        letters = (letter, letter - 1)
-        doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
-        states = {self._step(state, letter) for state in possible for letter in letters}
-        return tuple(sorted(states.union(possible) if may_be_withdrawn else states)), doubtful
+    ) -> tuple[World]:
+        """The world after a call in flight: its possible states, and whether some outcome violates the rule."""
+        key = world, letter, may_be_withdrawn
+        after = self._advanced.get(key)
+        if after is None:
+            possible, broken, late = world
+            letters = (letter, letter - 1)
+            doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
+            states = {self._step(state, letter) for state in possible for letter in letters}
+            states = states.union(possible) if may_be_withdrawn else states
+            after = self._advanced[key] = ((tuple(sorted(states)), broken or doubtful, late),)
+        return after
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]

@@ -217,3 +217,22 @@ def letters_of(steps: Sequence[Any], users: Sequence[str]) -> list[Letter]:
         if status != "withdrawn":
             letters.append(Letter(atom if status == "ok" else frozenset(), atom))
     return letters
+
+
+def test_snapshots_before_unknown_steps_load() -> None:
+    """They have a single state after the settled calls, and effects without alternatives."""
+    read = read_rule("G(tool:pay -> O tool:login)")
+    assert isinstance(read, Temporal)
+    monitor, (open_call, login) = PropositionalMonitor(read.formula, {}), map(SessionCall, ["other", "login"], [{}, {}])
+    context: Any = None
+    memory = monitor.start()
+    for place, call in enumerate([open_call, login], 1):
+        call.place = place
+        monitor.reserved(context, call, memory, None)
+    login.status = "ok"
+    monitor.settled(context, login, memory)
+    dumped = monitor.dumped(memory)
+    ((base,), broken, late), ((possible, doubtful, _),) = dumped["base"][0], dumped["worlds"]
+    since = [entry if isinstance(entry, int) else entry[0] for entry in dumped["since"]]
+    older = json.loads(json.dumps([base, since, possible, broken, doubtful, late]))
+    assert monitor.dumped(monitor.loaded(older, [open_call, login])) == dumped
