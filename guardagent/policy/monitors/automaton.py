@@ -2,7 +2,8 @@
 
 An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
 and so do actions and decisions. The letters of an automaton are the product of these classes and the subsets of the
-tags, once for steps that succeeded and once for all others.
+tags, once for steps that succeeded and once for all others. For a tool with calls with arguments there
+is a letter for each way to match some of them; an event with unknown arguments has several possible letters.
 
 A formula is first read as a nondeterministic automaton. Its states are the pending obligations, a set of formulas for
 the rest of the trace, and one bit for each past operator. A future formula inside of a past operator is guessed, and a

@@ -42,6 +42,8 @@ check passed.
 
 
 _MOST_EFFECTS = 64  # possible effects of settled calls that are composed
+_MOST_WORLDS = 64  # while calls are in flight
+_MOST_CACHED = 10_000
 
 
 class _AutomatonMemory:
@@ -266,17 +268,16 @@ class PropositionalMonitor:
     def _advanced_worlds(self, worlds: tuple[World, ...], link: SessionCall | Effects) -> tuple[World, ...]:
         """The worlds after a call in flight, or after settled calls."""
         if isinstance(link, tuple):
-            return tuple(
-                dict.fromkeys(
-                    (
-                        tuple(sorted({effect[state][0] for state in possible})),
-                        broken or any(effect[state][1] for state in possible),
-                        late,
-                    )
-                    for possible, broken, late in worlds
-                    for effect in link
+            settled = (
+                (
+                    tuple(sorted({effect[state][0] for state in possible})),
+                    broken or any(effect[state][1] for state in possible),
+                    late,
                 )
+                for possible, broken, late in worlds
+                for effect in link
             )
+            return _bounded(tuple(dict.fromkeys(settled)))
         may_be_withdrawn = not link.used or link.may_have_started
         if len(worlds) == 1 and link.tool not in self._with_arguments:  # the common case
             return self._after_any_outcome(worlds[0], self.alphabet.index(link, ok=True), may_be_withdrawn)
@@ -285,7 +286,7 @@ class PropositionalMonitor:
             for world in worlds
             for letter in self.alphabet.possible(link, ok=True)
         ]
-        return tuple(dict.fromkeys(world for (world,) in after))
+        return _bounded(tuple(dict.fromkeys(world for (world,) in after)))
 
     def _after_any_outcome(
         self,
@@ -302,6 +303,8 @@ class PropositionalMonitor:
             doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
             states = {self._step(state, letter) for state in possible for letter in letters}
             states = states.union(possible) if may_be_withdrawn else states
+            if len(self._advanced) >= _MOST_CACHED:
+                self._advanced.clear()
             after = self._advanced[key] = ((tuple(sorted(states)), broken or doubtful, late),)
         return after
 
@@ -401,6 +404,13 @@ class PropositionalMonitor:
 
 def _worlds(data: Any) -> tuple[World, ...]:
     return tuple((tuple(states), broken, late) for states, broken, late in data)
+
+
+def _bounded(worlds: tuple[World, ...]) -> tuple[World, ...]:
+    """The worlds, or one for each of their states if they are too many: then a violation may read as unknown."""
+    if len(worlds) <= _MOST_WORLDS:
+        return worlds
+    return tuple(dict.fromkeys(((state,), broken, late) for possible, broken, late in worlds for state in possible))
 
 
 def _unknown(memory: _AutomatonMemory) -> Unknown:
