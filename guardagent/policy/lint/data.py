@@ -399,7 +399,8 @@ def _ban_implies(ban: Rule, rule: Rule, target: LintTarget) -> bool:
     ban_automaton, other = (RuleAutomaton(each, target.tags, calls_may_fail=True) for each in (ban, rule))
     try:
         return (
-            check_implication(other, ban_automaton, target.tools, may_continue=False).implied
+            other.exact
+            and check_implication(other, ban_automaton, target.tools, may_continue=False).implied
             and not check_implication(ban_automaton, other, target.tools, may_continue=False).implied
         )
     except SearchLimitError:

@@ -30,6 +30,7 @@ from guardagent.policy.lint.steps import (
     ImplicationResult,
     RuleAutomaton,
     SearchLimitError,
+    add_uncompared,
     call_of,
     calls_of,
     calls_of_kinds,
@@ -188,6 +189,7 @@ def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
 @lint_check("redundant_steps")
 def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a rule about the order of steps that another one implies."""
+    add_uncompared(target)
     automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     reported = set(rules_about_forbidden_calls(target))
@@ -409,7 +411,8 @@ def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> Sess
     automaton, alphabet = part.automaton, part.alphabet
     calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
     calls = chain(calls, part.candidates)
-    kept = (call for call in calls if not automaton.satisfied[automaton.table[0][alphabet.index(call, ok=True)]])
+    letters = ((call, alphabet.possible(call, ok=True)) for call in calls)
+    kept = (call for call, own in letters if not any(automaton.satisfied[automaton.table[0][at]] for at in own))
     return next(kept, part.candidates[-1])
 
 

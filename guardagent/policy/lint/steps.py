@@ -81,6 +81,32 @@ def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
     return _OPEN
 
 
+def add_uncompared(target: LintTarget) -> None:
+    """Records the rules that have steps with arguments, where another rule is about steps of the same tools."""
+    about_steps = [rule for rule in target.rules if _has_calls(rule) or _implies_order(rule)]
+    own = {*target.own}
+    ids = [
+        rule.id
+        for rule in about_steps
+        if _has_calls(rule)
+        and any(rule is not other and rule.tools & other.tools and {rule, other} & own for other in about_steps)
+    ]
+    if ids:
+        question = f"whether {rules_of(ids)} {'contradict' if len(ids) > 1 else 'contradicts'} or"
+        question += f" {'repeat' if len(ids) > 1 else 'repeats'} rules about steps of the same tools"
+        target.add_undecided(question, "steps with arguments are not compared")
+
+
+def _has_calls(rule: Rule) -> bool:
+    formulas = [part.rule.formula for part in RuleTree(rule.rules).atomic_rules if isinstance(part.rule, ast.Temporal)]
+    return any(map(step_pattern, (name for formula in formulas for name in atoms(formula))))
+
+
+def _implies_order(rule: Rule) -> bool:
+    parts = RuleTree(rule.rules).atomic_rules
+    return any(step_formula(part.rule, negated=part.negated).formula != TRUE for part in parts)
+
+
 def _calls(pattern: ast.Pattern) -> Formula:
     if ANY in pattern.tools:
         return TRUE
@@ -526,6 +552,7 @@ def step_contradictions(target: LintTarget, never: Sequence[str]) -> Iterator[Li
         target: the policy file.
         never: tools with another reason why they can never be called.
     """
+    add_uncompared(target)
     automata = [RuleAutomaton(rule, target.tags) for rule in target.blocking]
     automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     try:

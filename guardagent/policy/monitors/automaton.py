@@ -2,7 +2,8 @@
 
 An event has one tool, one action, one decision and any number of tags. Tools that satisfy the same atoms form a class,
 and so do actions and decisions. The letters of an automaton are the product of these classes and the subsets of the
-tags, once for steps that succeeded and once for all others.
+tags, once for steps that succeeded and once for all others. For a tool with calls with arguments there
+is a letter for each way to match some of them; an event with unknown arguments has several possible letters.
 
 A formula is first read as a nondeterministic automaton. Its states are the pending obligations, a set of formulas for
 the rest of the trace, and one bit for each past operator. A future formula inside of a past operator is guessed, and a
@@ -18,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
-from typing import Any, Protocol
+from operator import and_
+from typing import Any, NamedTuple, Protocol
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.operands import Test, argument_of, argument_test
-from guardagent.policy.language.ast import Pattern
+from guardagent.policy.language.ast import ExactValue, Pattern
 from guardagent.policy.language.formula import (
     Conjunction,
     Disjunction,
@@ -49,6 +51,7 @@ from guardagent.types import Event
 # --- alphabets
 
 MAX_LETTERS = 4096
+MAX_MATCHES = 256  # ways in which a call matches the calls with arguments of a rule
 
 
 class LabelledEvent(Protocol):
@@ -98,20 +101,18 @@ class Alphabet:
             for tool in tools
         }
         class_numbers, classes = _classes(members)
-        tool_classes, firsts = list[Held](), list[int]()
-        for names in classes:  # each with whether its calls with arguments do not match, may match, or match
+        calls = [sorted(names & steps.keys()) for names in classes]
+        rows = [_possible_matches([steps[name] for name in names]) for names in calls]
+        tool_classes, firsts = list[frozenset[str]](), list[int]()
+        for names, own, matches in zip(classes, calls, rows, strict=True):  # each with the arguments that match
             firsts.append(len(tool_classes))
-            calls = sorted(names & steps.keys())
-            for truths in product((0, 1, 2), repeat=len(calls)):
-                certain = {name for name, truth in zip(calls, truths, strict=True) if truth == 2}
-                possible = {name for name, truth in zip(calls, truths, strict=True) if truth}
-                tool_classes.append((names - set(calls) | certain, names - set(calls) | possible))
+            tool_classes += [names - {name for name, held in zip(own, row, strict=True) if not held} for row in matches]
         tool_numbers = {tool: firsts[number] for tool, number in class_numbers.items()}
         action_numbers, action_classes = _classes(_each(_named(atoms, "action:")))
         decision_numbers, decision_classes = _classes(_each(_named(atoms, "decision:")))
         tags = [name for name in atoms if not name.startswith(("tool:", "action:", "decision:", "@", CALL))]
-        labels = [action_classes, decision_classes, *([frozenset[str](), frozenset([tag])] for tag in tags)]
-        parts = [tool_classes, *([(held, held) for held in part] for part in labels)]
+        parts = [tool_classes, action_classes, decision_classes]
+        parts += [[frozenset[str](), frozenset([tag])] for tag in tags]
         size = 2
         for part in parts:
             size *= len(part)
@@ -125,24 +126,29 @@ class Alphabet:
         self._decisions = _times(decision_numbers, strides[2])
         self._tags: dict[str | None, int] = dict(zip(tags, strides[3:], strict=True))
         self._stride = strides[0]
-        tests = {
-            name: [(argument.name, argument_test(argument)) for argument in steps[name].arguments] for name in steps
+        tests = {name: [(part.name, argument_test(part)) for part in step.arguments] for name, step in steps.items()}
+        self._calls = {
+            tool: _Calls([tests[name] for name in calls[number]], {row: at for at, row in enumerate(rows[number])})
+            for tool, number in class_numbers.items()
+            if calls[number]
         }
-        self._calls = {tool: [tests[name] for name in sorted(held & steps.keys())] for tool, held in members.items()}
-        self._calls = {tool: calls for tool, calls in self._calls.items() if calls}
         self._tools_only = not (self._actions or self._decisions or self._tags or self._calls)
         self.letters: list[Letter] = []
         for choice in product(*parts):
-            ok, ran = (frozenset[str]().union(*held) for held in zip(*choice, strict=True))
-            self.letters += [Letter(frozenset(), ran), Letter(ok, ran)]
+            held = frozenset[str]().union(*choice)
+            self.letters += [Letter(frozenset(), held), Letter(held, held)]
 
     def index(self, event: LabelledEvent, *, ok: bool) -> int:
-        """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded."""
+        """The number of the letter for an event: the sum of the offsets of its fields. `ok`: the event succeeded.
+
+        Arguments that may match do not; see `possible`.
+        """
         at = self._tools.get(event.tool, 0)
         if self._tools_only:  # the common case
             return at + ok
         if event.tool in self._calls:
-            at += _number([_match_of(call, event.args) for call in self._calls[event.tool]]) * self._stride
+            calls = self._calls[event.tool]
+            at += calls.numbers[tuple([truth is True for truth in calls.truths(event.args)])] * self._stride
         if self._actions:
             at += self._actions.get(event.action, 0)
         if self._decisions:
@@ -158,35 +164,75 @@ class Alphabet:
 
     def kinds(self, event: LabelledEvent) -> list[int]:
         """The numbers of the letters for successful events with the same fields, whatever their arguments."""
-        calls = self._calls.get(event.tool, ())
-        first = self.index(event, ok=True) - _number([_match_of(call, event.args) for call in calls]) * self._stride
-        return [first + number * self._stride for number in range(3 ** len(calls))]
+        at = self.index(event, ok=True)
+        if event.tool not in self._calls:
+            return [at]
+        first = at - (at - 1) // self._stride * self._stride + self._tools[event.tool]
+        return [first + number * self._stride for number in self._calls[event.tool].numbers.values()]
 
-    def decided(self, event: LabelledEvent) -> tuple[list[int], Unknown | None]:
-        """(the letters of a successful event if all of its arguments were known, what is unknown of them)."""
-        truths = [_match_of(call, event.args) for call in self._calls.get(event.tool, ())]
-        first = self.index(event, ok=True) - _number(truths) * self._stride
-        each = [(True, False) if type(truth) is Unknown else (truth,) for truth in truths]
-        why = next((truth for truth in truths if type(truth) is Unknown), None)
-        return [first + _number(truths) * self._stride for truths in product(*each)], why
+    def possible(self, event: LabelledEvent, *, ok: bool) -> tuple[int, ...]:
+        """The numbers of the letters that an event has if all of its arguments are known."""
+        at = self.index(event, ok=ok)
+        if event.tool not in self._calls:
+            return (at,)
+        calls = self._calls[event.tool]
+        truths = calls.truths(event.args)
+        first = at - calls.numbers[tuple([truth is True for truth in truths])] * self._stride
+        each = [(False, True) if type(truth) is Unknown else (truth is True,) for truth in truths]
+        numbers = (calls.numbers.get(row) for row in product(*each))
+        return tuple([first + number * self._stride for number in numbers if number is not None])
+
+    def unknown(self, event: LabelledEvent) -> Unknown:
+        """The causes why an event has several possible letters."""
+        unknown = [truth for truth in self._calls[event.tool].truths(event.args) if type(truth) is Unknown]
+        return reduce(and_, unknown)
 
 
-Held = tuple[frozenset[str], frozenset[str]]  # the atoms that certainly hold, and those that may hold
+class _Calls(NamedTuple):
+    """The calls with arguments that concern a tool: their tests, and a number for each way to match some of them."""
+
+    tests: list[list[tuple[str, Test]]]
+    numbers: dict[tuple[bool, ...], int]
+
+    def truths(self, args: Mapping[str, Any]) -> list[Truth]:
+        """Whether a call matches each of them; unknown if it lacks an argument."""
+        return [
+            conjunction(
+                [test(argument_of(args, name)) if name in args else argument_of(args, name) for name, test in tests]
+            )
+            for tests in self.tests
+        ]
 
 
-def _match_of(tests: Iterable[tuple[str, Test]], args: Mapping[str, Any]) -> Truth:
-    """Whether a call has some arguments; unknown if it lacks one."""
-    return conjunction(
-        [test(argument_of(args, name)) if name in args else argument_of(args, name) for name, test in tests]
+def _possible_matches(steps: Sequence[Pattern]) -> list[tuple[bool, ...]]:
+    """For each way in which a call can match some of the steps, whether it matches each.
+
+    Raises:
+        InputError: there are too many.
+    """
+    rows: list[tuple[bool, ...]] = [()]
+    for at, step in enumerate(steps):
+        others = [earlier for earlier in range(at) if _exclude_each_other(steps[earlier], step)]
+        rows += [(*row, True) for row in rows if not any(row[earlier] for earlier in others)]
+        rows = [row if len(row) > at else (*row, False) for row in rows]
+        if len(rows) > MAX_MATCHES:
+            raise InputError(
+                f"the rule has {len(steps)} calls of the same tool with different arguments; expected at most "
+                f"{MAX_MATCHES} ways in which a call can match some of them: split the rule"
+            )
+    return rows
+
+
+def _exclude_each_other(first: Pattern, second: Pattern) -> bool:
+    """Whether the steps have different constants for the same argument."""
+    return any(
+        part.name == other.name
+        and isinstance(other.value, ExactValue)
+        and isinstance(part.value, ExactValue)
+        and argument_test(part)(other.value.value) is False
+        for part in first.arguments
+        for other in second.arguments
     )
-
-
-def _number(truths: Iterable[Truth]) -> int:
-    """The number of some truths among all of them: false, unknown, true."""
-    number = 0
-    for truth in truths:
-        number = 3 * number + (1 if type(truth) is Unknown else 2 * bool(truth))
-    return number
 
 
 def tools_of_step(step: Pattern, sets: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache, partial, reduce
+from operator import and_
 from typing import Any
 
 from guardagent.policy.evaluation.monitor_interface import (
@@ -24,30 +25,65 @@ from guardagent.policy.evaluation.screen import ScreenCode
 from guardagent.policy.language.ast import ExactValue
 from guardagent.policy.language.formula import Formula, atoms
 from guardagent.policy.language.parser import step_pattern
-from guardagent.policy.language.values import Truth, Unknown
+from guardagent.policy.language.values import Truth, Unknown, dump_truth
 from guardagent.policy.monitors.automaton import Alphabet, Automaton, compile_formula, tools_of_step
 from guardagent.types import EMPTY
 
 Effect = tuple[tuple[int, bool, bool], ...]
-"""The effect of settled calls: for each state the next state, whether it is violated, and whether unforeseen."""
+"""An effect of a settled call: for each state the next state, whether it is violated, and whether unforeseen."""
+Effects = tuple[Effect, ...]
+"""The possible effects of settled calls: several if an argument is unknown."""
+World = tuple[tuple[int, ...], bool, bool]
+"""The possible states if all arguments had certain values.
+
+Then whether the rule is violated, or may be by a call in flight; and whether an outcome violated it although every
+check passed.
+"""
+
+
+_MOST_EFFECTS = 64  # possible effects of settled calls that are composed
+_MOST_WORLDS = 64  # while calls are in flight
+_MOST_CACHED = 10_000
 
 
 class _AutomatonMemory:
-    """The state after the oldest settled calls, the later calls, and the possible current states."""
+    """The worlds after the oldest settled calls, the later calls, and the current worlds."""
 
-    __slots__ = ("base", "broken", "doubtful", "possible", "unforeseen", "unsettled")
+    __slots__ = ("base", "possible", "unsettled", "why", "worlds")
 
-    def __init__(self, start: int) -> None:
-        self.base = start
-        self.unsettled: list[SessionCall | Effect] = []
-        self.possible: tuple[int, ...] = (start,)
-        self.broken = False  # whether settled calls have violated the rule
-        self.doubtful = False  # whether some outcome of later calls violates it
-        self.unforeseen = False  # an outcome violated the rule although every check passed
+    def __init__(self, *base: World) -> None:
+        self.base: tuple[World, ...] = base  # with a single state in each
+        self.unsettled: list[SessionCall | Effects] = []
+        self.why: Unknown | None = None  # the cause of several worlds
+        self.show(base)
 
-    def take(self, effect: Effect) -> None:
-        self.base, broken, late = effect[self.base]
-        self.broken, self.unforeseen = self.broken or broken, self.unforeseen or late
+    def show(self, worlds: tuple[World, ...]) -> None:
+        """Sets the current worlds."""
+        self.worlds = worlds
+        self.possible = worlds[0][0] if len(worlds) == 1 else tuple(sorted({at for world in worlds for at in world[0]}))
+
+    def take(self, effects: Effects) -> None:
+        if len(self.base) == len(effects) == 1:  # the common case
+            (state,), broken, late = self.base[0]
+            after, breaks, unforeseen = effects[0][state]
+            if after != state or breaks or unforeseen:
+                self.base = (((after,), broken or breaks, late or unforeseen),)
+            return
+        self.base = tuple(
+            dict.fromkeys(
+                ((effect[state][0],), broken or effect[state][1], late or effect[state][2])
+                for (state,), broken, late in self.base
+                for effect in effects
+            )
+        )
+
+    def settle(self) -> None:
+        """Makes the base the current worlds, after the last call in flight."""
+        self.unsettled = []
+        if self.worlds is not self.base:
+            self.show(self.base)
+        if len(self.base) == 1:
+            self.why = None
 
 
 class PropositionalMonitor:
@@ -63,8 +99,9 @@ class PropositionalMonitor:
         self._breaks, self._resumed, self._inert = _steps(self.automaton)
         self._violations: dict[tuple[int, int], MonitorResult] = {}
         self._known_repairs: dict[tuple[int, int], tuple[CallSequence, ...]] = {}
-        self._effects: dict[tuple[int, bool], Effect] = {}
-        self._advanced: dict[tuple[tuple[int, ...], int, bool], tuple[tuple[int, ...], bool]] = {}
+        self._effects: dict[tuple[int, bool], Effects] = {}
+        self._with_arguments = frozenset(filter(self.alphabet.reads_arguments, self.tools))
+        self._advanced: dict[tuple[World, int, bool], tuple[World]] = {}
 
     def _live(self) -> list[tuple[int, tuple[int, ...]]]:
         automaton = self.automaton
@@ -95,7 +132,7 @@ class PropositionalMonitor:
         return any(not self._breaks[state][letter] for state, _ in self._live() for letter in letters)
 
     def start(self) -> _AutomatonMemory:
-        return _AutomatonMemory(0)
+        return _AutomatonMemory(((0,), False, False))
 
     def screened(self, code: ScreenCode, number: int, kind: SessionCall) -> str:
         letters = self.alphabet.kinds(kind)
@@ -103,21 +140,37 @@ class PropositionalMonitor:
         return f"{code.constant(breaking.isdisjoint)}(memory[{number}].possible)" if breaking else "True"
 
     def judge(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> MonitorResult | None:
-        letter = self.alphabet.index(call, ok=call.status is None or call.status == "ok")
+        ok = call.status is None or call.status == "ok"
+        if len(memory.worlds) > 1 or call.tool in self._with_arguments:
+            letters = self.alphabet.possible(call, ok=ok)
+            if len(memory.worlds) > 1 or len(letters) > 1:
+                return self._judged_in_worlds(call, letters, memory)
+            (letter,) = letters
+        else:
+            letter = self.alphabet.index(call, ok=ok)
         for state in memory.possible:
             if self._breaks[state][letter]:
-                if self.alphabet.reads_arguments(call.tool) and (why := self._undecided(call, memory)) is not None:
-                    return MonitorResult(why)
                 if memory.unsettled:
                     return MonitorResult.violated(partial(self._explained, state, letter, memory))
                 return self._violations.get((state, letter)) or self._violation(state, letter)
         return None
 
-    def _undecided(self, call: SessionCall, memory: _AutomatonMemory) -> Unknown | None:
-        """The unknown argument of a violating call that may be none."""
-        letters, why = self.alphabet.decided(call)
-        violates = any(all(self._breaks[state][letter] for letter in letters) for state in memory.possible)
-        return None if violates else why
+    def _judged_in_worlds(
+        self, call: SessionCall, letters: Sequence[int], memory: _AutomatonMemory
+    ) -> MonitorResult | None:
+        """The result where arguments are unknown: a violation if it is so whatever they are."""
+        violations = [
+            next(((state, letter) for state in possible if self._breaks[state][letter]), None)
+            for possible, _, _ in memory.worlds
+            for letter in letters
+        ]
+        if not any(violations):
+            return None
+        if (first := violations[0]) is not None and all(violations):
+            return MonitorResult.violated(partial(self._explained, *first, memory))
+        causes = [self.alphabet.unknown(call)] if len(letters) > 1 else []
+        causes += [_unknown(memory)] if len(memory.worlds) > 1 else []
+        return MonitorResult(reduce(and_, causes))
 
     def _violation(self, state: int, letter: int) -> MonitorResult:
         """The result of a violation while no call is in flight, kept for all sessions."""
@@ -136,7 +189,17 @@ class PropositionalMonitor:
         self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory, _result: MonitorResult | None
     ) -> None:
         memory.unsettled = [*memory.unsettled, call]
-        self._advance(memory, call)
+        if call.tool in self._with_arguments:
+            self._note_unknown(memory, call)
+        memory.show(self._advanced_worlds(memory.worlds, call))
+
+    def _note_unknown(self, memory: _AutomatonMemory, call: SessionCall) -> None:
+        """Keeps the causes why a call may be several steps."""
+        if len(self.alphabet.possible(call, ok=True)) > 1:
+            why = self.alphabet.unknown(call)
+            if not why.unrecorded:  # no longer an argument that the caller can add
+                why = Unknown(*(f"the earlier {call.tool!r}: {cause}" for cause in why.why))
+            memory.why = why if memory.why is None else memory.why & why
 
     def began(self, memory: _AutomatonMemory) -> None:
         self._update_possible(memory)
@@ -147,8 +210,10 @@ class PropositionalMonitor:
             self.reserved(context, call, memory, None)
             self.settled(context, call, memory)
             return
-        memory.take(self._effect(call))
-        memory.possible = (memory.base,)
+        if call.tool in self._with_arguments:
+            self._note_unknown(memory, call)
+        memory.take(self._effects_of(call))
+        memory.settle()
 
     def settled(self, _context: RuleContext, call: SessionCall, memory: _AutomatonMemory) -> None:
         """Folds the oldest settled calls into the base state, and later adjacent settled calls into one effect.
@@ -156,28 +221,38 @@ class PropositionalMonitor:
         A withdrawn call is not a step: the possible states already include those without it.
         """
         if len(memory.unsettled) == 1 and memory.unsettled[0] is call:  # the common case
-            memory.take(self._effect(call))
-            memory.unsettled, memory.possible, memory.doubtful = [], (memory.base,), False
+            memory.take(self._effects_of(call))
+            memory.settle()
             return
-        since: list[SessionCall | Effect] = []
+        since: list[SessionCall | Effects] = []
         for session_call in memory.unsettled:
-            link = self._effect(session_call) if session_call is call else session_call
-            if isinstance(link, tuple) and since and isinstance(since[-1], tuple):
-                since[-1] = _composed(since[-1], link)
+            link = self._effects_of(session_call) if session_call is call else session_call
+            last = since[-1] if since else None
+            if isinstance(link, tuple) and isinstance(last, tuple) and len(link) * len(last) <= _MOST_EFFECTS:
+                since[-1] = tuple(dict.fromkeys(_composed(first, second) for first in last for second in link))
             else:
                 since.append(link)
-        if isinstance(since[0], tuple):
+        while since and isinstance(since[0], tuple):
             memory.take(since.pop(0))  # type: ignore[arg-type]
         memory.unsettled = since
         self._update_possible(memory)
 
-    def _effect(self, call: SessionCall) -> Effect:
-        """The effect of a settled call on each state."""
-        key = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
-        effect = self._effects.get(key)
-        if effect is None:
-            effect = self._effects[key] = tuple(self._after(state, *key) for state in range(len(self._breaks)))
-        return effect
+    def _effects_of(self, call: SessionCall) -> Effects:
+        """The possible effects of a settled call on each state."""
+        if call.tool in self._with_arguments and call.status != "withdrawn":
+            letters = self.alphabet.possible(call, ok=True)
+            return tuple(
+                dict.fromkeys(effect for letter in letters for effect in self._effect(letter, call.status == "ok"))
+            )
+        letter, ok = -1 if call.status == "withdrawn" else self.alphabet.index(call, ok=True), call.status == "ok"
+        return self._effects.get((letter, ok)) or self._effect(letter, ok)
+
+    def _effect(self, letter: int, ok: bool) -> Effects:  # noqa: FBT001 - a value
+        effects = self._effects.get((letter, ok))
+        if effects is None:
+            effects = (tuple(self._after(state, letter, ok) for state in range(len(self._breaks))),)
+            self._effects[letter, ok] = effects
+        return effects
 
     def _after(self, state: int, letter: int, ok: bool) -> tuple[int, bool, bool]:  # noqa: FBT001 - a value
         """(next state, is violated, is unforeseen: only the failure of the call violates the rule)."""
@@ -188,72 +263,100 @@ class PropositionalMonitor:
         return self._step(state, letter), self._breaks[state][letter], unforeseen
 
     def _update_possible(self, memory: _AutomatonMemory) -> None:
-        memory.possible, memory.doubtful = (memory.base,), False
-        for session_call in memory.unsettled:
-            self._advance(memory, session_call)
+        memory.show(reduce(self._advanced_worlds, memory.unsettled, memory.base))
 
-    def _advance(self, memory: _AutomatonMemory, session_call: SessionCall | Effect) -> None:
-        """Advances the possible states by a call in flight or by the effect of settled calls."""
-        if isinstance(session_call, tuple):
-            memory.doubtful |= any(session_call[state][1] for state in memory.possible)
-            memory.possible = tuple(sorted({session_call[state][0] for state in memory.possible}))
-            return
-        may_be_withdrawn = not session_call.used or session_call.may_have_started
-        key = memory.possible, self.alphabet.index(session_call, ok=True), may_be_withdrawn
-        states_after = self._advanced.get(key)
-        if states_after is None:
-            states_after = self._advanced[key] = self._after_any_outcome(*key)
-        memory.possible, doubtful = states_after
-        memory.doubtful = memory.doubtful or doubtful
+    def _advanced_worlds(self, worlds: tuple[World, ...], link: SessionCall | Effects) -> tuple[World, ...]:
+        """The worlds after a call in flight, or after settled calls."""
+        if isinstance(link, tuple):
+            settled = (
+                (
+                    tuple(sorted({effect[state][0] for state in possible})),
+                    broken or any(effect[state][1] for state in possible),
+                    late,
+                )
+                for possible, broken, late in worlds
+                for effect in link
+            )
+            return _bounded(tuple(dict.fromkeys(settled)))
+        may_be_withdrawn = not link.used or link.may_have_started
+        if len(worlds) == 1 and link.tool not in self._with_arguments:  # the common case
+            return self._after_any_outcome(worlds[0], self.alphabet.index(link, ok=True), may_be_withdrawn)
+        after = [
+            self._after_any_outcome(world, letter, may_be_withdrawn)
+            for world in worlds
+            for letter in self.alphabet.possible(link, ok=True)
+        ]
+        return _bounded(tuple(dict.fromkeys(world for (world,) in after)))
 
     def _after_any_outcome(
         self,
-        possible: tuple[int, ...],
+        world: World,
         letter: int,
         may_be_withdrawn: bool,  # noqa: FBT001 - a value
-    ) -> tuple[tuple[int, ...], bool]:
-        """(the possible states after a call in flight, whether some outcome violates the rule)."""
-        letters = (letter, letter - 1)
-        doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
-        states = {self._step(state, letter) for state in possible for letter in letters}
-        return tuple(sorted(states.union(possible) if may_be_withdrawn else states)), doubtful
+    ) -> tuple[World]:
+        """The world after a call in flight: its possible states, and whether some outcome violates the rule."""
+        key = world, letter, may_be_withdrawn
+        after = self._advanced.get(key)
+        if after is None:
+            possible, broken, late = world
+            letters = (letter, letter - 1)
+            doubtful = any(self._breaks[state][letter] for state in possible for letter in letters)
+            states = {self._step(state, letter) for state in possible for letter in letters}
+            states = states.union(possible) if may_be_withdrawn else states
+            if len(self._advanced) >= _MOST_CACHED:
+                self._advanced.clear()
+            after = self._advanced[key] = ((tuple(sorted(states)), broken or doubtful, late),)
+        return after
 
     def _step(self, state: int, letter: int) -> int:
         return (self._resumed if self._breaks[state][letter] else self.automaton.table)[state][letter]
 
     def ended(self, _context: RuleContext, memory: _AutomatonMemory) -> MonitorResult | None:
-        unaccepted = [state for state in memory.possible if not self.automaton.accepting[state]]
-        if not unaccepted and not memory.unforeseen:
+        accepting = self.automaton.accepting
+        unmet = [
+            (next((state for state in possible if not accepting[state]), None), late)
+            for possible, _, late in memory.worlds
+        ]
+        wrong = [state is not None or late for state, late in unmet]
+        if not any(wrong):
             return None
-        if not unaccepted:
+        if not all(wrong):
+            return MonitorResult(_unknown(memory))
+        state = unmet[0][0]
+        if state is None:
             return MonitorResult(value=False)
-        return MonitorResult(False, partial(self._explained, unaccepted[0], None, memory))  # noqa: FBT003 - a value
+        return MonitorResult(False, partial(self._explained, state, None, memory))  # noqa: FBT003 - a value
 
     def satisfiable(self, memory: _AutomatonMemory) -> Truth:
-        return not memory.broken and not memory.doubtful
+        broken = [broken for _, broken, _ in memory.worlds]
+        return not broken[0] if len(set(broken)) == 1 else _unknown(memory)
 
     def copied(self, memory: _AutomatonMemory, calls: Mapping[SessionCall, SessionCall]) -> _AutomatonMemory:
-        copy = _AutomatonMemory(memory.base)
-        copy.possible, copy.unforeseen = memory.possible, memory.unforeseen
-        copy.broken, copy.doubtful = memory.broken, memory.doubtful
+        copy = _AutomatonMemory(*memory.base)
         copy.unsettled = [calls.get(call, call) if isinstance(call, SessionCall) else call for call in memory.unsettled]
+        copy.worlds, copy.possible, copy.why = memory.worlds, memory.possible, memory.why
         return copy
 
     def dumped(self, memory: _AutomatonMemory) -> Any:
         since = [call.place if isinstance(call, SessionCall) else call for call in memory.unsettled]
-        return [memory.base, since, list(memory.possible), memory.broken, memory.doubtful, memory.unforeseen]
+        why = [] if memory.why is None else dump_truth(memory.why)
+        return {"base": memory.base, "since": since, "worlds": memory.worlds, "why": why}
 
     def loaded(self, data: Any, calls: Sequence[SessionCall]) -> _AutomatonMemory:
-        base, since, possible, *standing = data
-        memory = _AutomatonMemory(base)
-        for entry in since:
+        if not isinstance(data, dict):  # older snapshots
+            base, since, possible, broken, doubtful, late = data
+            since = [entry if isinstance(entry, int) else [entry] for entry in since]
+            data = {"base": [[[base], broken, late]], "since": since, "why": []}
+            data["worlds"] = [[possible, broken or doubtful, late]]
+        memory = _AutomatonMemory(*_worlds(data["base"]))
+        for entry in data["since"]:
             if isinstance(entry, int):
                 call = calls[entry - 1]
-                memory.unsettled.append(self._effect(call) if call.status else call)
+                memory.unsettled.append(self._effects_of(call) if call.status else call)
             else:
-                memory.unsettled.append(tuple((target, broken, late) for target, broken, late in entry))
-        memory.possible = tuple(possible)
-        memory.broken, memory.doubtful, memory.unforeseen = standing
+                memory.unsettled.append(tuple(tuple(map(tuple, effect)) for effect in entry))
+        memory.show(_worlds(data["worlds"]))
+        memory.why = Unknown(*data["why"]) if data["why"] else None
         return memory
 
     def satisfied(self, memory: _AutomatonMemory) -> bool:
@@ -275,8 +378,8 @@ class PropositionalMonitor:
 
     def _repairs_in_one(self, state: int, letter: int | None, call: SessionCall) -> bool:
         automaton = self.automaton
-        reached = automaton.table[state][self.alphabet.index(call, ok=True)]
-        return not automaton.violated[reached] and self._is_repaired(reached, letter)
+        reached = {automaton.table[state][step] for step in self.alphabet.possible(call, ok=True)}
+        return all(not automaton.violated[after] and self._is_repaired(after, letter) for after in reached)
 
     def _is_repaired(self, state: int, letter: int | None) -> bool:
         automaton = self.automaton
@@ -284,7 +387,7 @@ class PropositionalMonitor:
 
     def _shortest_repair(self, start: int, letter: int | None) -> list[SessionCall] | None:
         automaton = self.automaton
-        letters = [(call, self.alphabet.index(call, ok=True)) for call in self.candidates]
+        letters = [(call, self.alphabet.possible(call, ok=True)) for call in self.candidates]
         waiting: deque[tuple[int, list[SessionCall]]] = deque([(start, [])])
         seen = {start}
         while waiting:
@@ -292,11 +395,27 @@ class PropositionalMonitor:
             if way and self._is_repaired(state, letter):
                 return way
             for call, own in letters:
-                target = automaton.table[state][own]
-                if target not in seen and not automaton.violated[target]:
+                target, *others = {automaton.table[state][step] for step in own}
+                if not others and target not in seen and not automaton.violated[target]:
                     seen.add(target)
                     waiting.append((target, [*way, call]))
         return None
+
+
+def _worlds(data: Any) -> tuple[World, ...]:
+    return tuple((tuple(states), broken, late) for states, broken, late in data)
+
+
+def _bounded(worlds: tuple[World, ...]) -> tuple[World, ...]:
+    """The worlds, or one for each of their states if they are too many: then a violation may read as unknown."""
+    if len(worlds) <= _MOST_WORLDS:
+        return worlds
+    return tuple(dict.fromkeys(((state,), broken, late) for possible, broken, late in worlds for state in possible))
+
+
+def _unknown(memory: _AutomatonMemory) -> Unknown:
+    """The causes why the worlds differ."""
+    return memory.why if memory.why is not None else Unknown()
 
 
 def _open_calls(memory: _AutomatonMemory) -> list[dict[str, Any]]:

@@ -162,6 +162,17 @@ def test_a_known_difference_counts_beside_an_undecidable_rule(tmp_path: Path, ro
     assert "1 same, 1 differ, 0 undecidable" in err
 
 
+@pytest.mark.parametrize("step", ['H !login(user="admin")', 'O login(user="admin")'])
+def test_a_hidden_argument_of_an_earlier_step(tmp_path: Path, rows: Any, step: str) -> None:
+    """It leaves a rule about the order of steps open."""
+    shop = Shop(tmp_path, redact=["args.user"])
+    shop.call("a", "login", user="admin")
+    shop.call("a", "pay", n=1)
+    new = changed(OLD, f"{{id: step, temporal: 'G(tool:pay -> {step})'}}")
+    status, by_rule, _ = rows(shop.log_path, "-p", shop.policy("new", new))
+    assert (status, by_rule["step"]["undecidable"], by_rule["step"]["differs"]) == (3, 1, 0)
+
+
 def test_a_mark_in_the_arguments_is_no_redaction(tmp_path: Path, rows: Any) -> None:
     """An agent cannot make a value look hidden: the log escapes such arguments."""
     shop = Shop(tmp_path)

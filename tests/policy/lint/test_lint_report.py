@@ -12,6 +12,7 @@ import pytest
 
 from guardagent.packs.catalogue import packs as packs_of_the_catalogue
 from guardagent.policy.lint import LintFinding, lint, lint_report
+from guardagent.policy.load import load_policies
 from guardagent.policy.logic.sessions import KnownCalls
 from tests.policy.lint.contradictions import PAIRS, Pair, contradictory, rule
 
@@ -244,3 +245,22 @@ policies: [{{id: a, temporal: 'forall(send(to=t), "wanted" in sources(t))'}}]
 """)
     findings = lint_report(tmp_path / "policies.yaml").findings
     assert ["the label 'user'" in finding.message for finding in findings] == [True] * unread
+
+
+@pytest.mark.parametrize(
+    ("others", "ids"),
+    [
+        (["G !tool:login"], "rule 'r1' contradicts or repeats"),
+        (['G(tool:refund -> H !login(user="admin"))'], "rules 'r0' and 'r1' contradict or repeat"),
+        (["before(refund(), true, login(), true)"], "rule 'r1' contradicts or repeats"),
+        (["G !tool:other"], None),
+        ([], None),
+    ],
+)
+def test_steps_with_arguments_are_not_compared(others: list[str], ids: str | None) -> None:
+    """They are no finding, but an open question that names the rules."""
+    rules = [*others, 'G(tool:refund -> O login(user="admin"))']
+    policies = [{"id": f"r{at}", "temporal": rule} for at, rule in enumerate(rules)]
+    report = lint_report(load_policies(data={"version": 1, "unlisted": "allow", "policies": policies}))
+    question = f"whether {ids} rules about steps of the same tools: not decided: steps with arguments are not compared"
+    assert (report.findings, report.undecided) == ((), (question,) if ids else ())
