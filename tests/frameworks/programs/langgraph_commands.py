@@ -123,7 +123,7 @@ def table_of_targets():
     return g.compile()
 
 
-@case("pick:router b c", "__start__>pick pick?b pick?c b>__end__ c>__end__")
+@case("pick b c", "__start__>pick pick*b pick*c b>__end__ c>__end__")
 def list_of_targets():
     def pick(state):
         return Command(goto=["b", "c"])
@@ -146,7 +146,7 @@ def sends_by_command():
     return g.compile()
 
 
-@case("pick work rest", "__start__>pick pick*work pick?rest work>__end__ rest>__end__")
+@case("pick work rest", "__start__>pick pick*work pick*rest work>__end__ rest>__end__")
 def sends_and_goes_on():
     def pick(state):
         return Command(goto=[Send("work", {}), "rest"])
@@ -336,7 +336,7 @@ def command_kept_in_a_constant():
     return g.compile()
 
 
-@case("a:router b c", "__start__>a a?b a?c b>__end__ c>__end__")
+@case("a b c", "__start__>a a*b a*c b>__end__ c>__end__")
 def commands_in_a_list():
     def a(state):
         return [Command(goto="b"), Command(goto="c")]

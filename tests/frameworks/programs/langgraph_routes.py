@@ -107,7 +107,7 @@ def literal_wins_over_the_code():
     return g.compile()
 
 
-@case("a b c", "__start__>a a?b a?c b>__end__ c>__end__")
+@case("a b c", "__start__>a a*b a*c b>__end__ c>__end__")
 def list_of_literals():
     def after_a(state) -> list[Literal["b", "c"]]:
         return state["jobs"]
