@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -124,7 +124,8 @@ class Naive:
         """The result for each proposed step."""
         steps, everything = _that_ran(steps), steps
         if isinstance(leaf, ast.Temporal):
-            return self._replayed(leaf.formula, positive, steps)[0]
+            ways = self._replayed(leaf.formula, positive, steps)
+            return [_agreed(values) for values in zip(*(values for values, _ in ways), strict=True)]
         scenes = [
             Scene(step, _that_ran(everything[:at]), [earlier for earlier in everything[:at] if not earlier.ended])
             for at, step in enumerate(everything)
@@ -380,31 +381,38 @@ class Naive:
 
     # --- propositional rules
 
-    def _replayed(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> tuple[list[Truth], list[Letter]]:
-        """The result for each step, and the steps without the violating ones."""
+    def _replayed(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> list[tuple[list[Truth], bool]]:
+        """For all that unknown arguments may be: the result for each step, and whether it holds at the end."""
+        names = atoms(formula)
+        rows = [list(self._possible_steps(names, step)) for step in steps]
+        return [self._replayed_as(formula, positive, steps, matches) for matches in product(*rows)]
+
+    def _replayed_as(
+        self, formula: Formula, positive: bool, steps: Sequence[Step], matches: Sequence[frozenset[str]]
+    ) -> tuple[list[Truth], bool]:
         values: list[Truth] = []
         kept: list[Letter] = []
-        for step in steps:
-            kept.append(self._letter(formula, step, positive=positive))
+        for step, ran in zip(steps, matches, strict=True):
+            went_well = ran if step.status == "ok" else frozenset[str]()
+            kept.append(Letter(went_well, ran) if positive else Letter(ran, went_well))
             values.append(self._can_be_kept(formula, positive, kept))
             if not values[-1]:
                 kept.pop()
-                sure = (
-                    self._can_be_kept(
-                        formula, positive, [*kept, self._letter(formula, step, positive=positive, as_if=as_if)]
-                    )
-                    for as_if in (True, False)
-                )
-                values[-1] = UNKNOWN if step is steps[-1] and any(sure) else False
-        return values, kept
+        return values, holds(formula, kept) is positive
 
-    def _letter(self, formula: Formula, step: Step, *, positive: bool, as_if: Truth = UNKNOWN) -> Letter:
-        """Returns the atoms that succeeded and those that ran; they swap roles under NOT. `as_if`: of unknown ones."""
-        truths = {name: self._is_step(name, step) for name in atoms(formula)}
-        truths = {name: as_if if truth is UNKNOWN else truth for name, truth in truths.items()}
-        ran = frozenset(name for name, truth in truths.items() if truth is not False)
-        went_well = frozenset(name for name in ran if truths[name] is True and step.status == "ok")
-        return Letter(went_well, ran) if positive else Letter(ran, went_well)
+    def _possible_steps(self, names: Iterable[str], step: Step) -> Iterator[frozenset[str]]:
+        """The atoms that a step may be. It is not two that want different values of an argument."""
+        truths = {name: self._is_step(name, step) for name in names}
+        for chosen in product(*((True, False) if truth is UNKNOWN else (truth,) for truth in truths.values())):
+            ran = frozenset(name for name, truth in zip(truths, chosen, strict=True) if truth)
+            values: dict[str, Any] = {}
+            patterns = [pattern for name in sorted(ran) if (pattern := step_pattern(name)) is not None]
+            exact = [argument for pattern in patterns for argument in pattern.arguments]
+            wanted = [
+                (argument.name, argument.value) for argument in exact if isinstance(argument.value, ast.ExactValue)
+            ]
+            if all(values.setdefault(name, value) == value for name, value in wanted):
+                yield ran
 
     def _is_step(self, atom: str, step: Step) -> Truth:
         if (pattern := step_pattern(atom)) is None:
@@ -423,8 +431,13 @@ class Naive:
         )
 
     def _ended_formula(self, formula: Formula, positive: bool, steps: Sequence[Step]) -> Truth:
-        values, kept = self._replayed(formula, positive, steps)
-        return holds(formula, kept) is positive and (self.conjunctive or both(values) is True)
+        ways = self._replayed(formula, positive, steps)
+        return _agreed([holds_at_end and (self.conjunctive or both(values) is True) for values, holds_at_end in ways])
+
+
+def _agreed(values: Sequence[Truth]) -> Truth:
+    """The result that all have; otherwise it is unknown."""
+    return values[0] if all(value is values[0] for value in values) else UNKNOWN
 
 
 # --- how rules combine
