@@ -22,6 +22,7 @@ from guardagent.policy.solver.z3_text import (
     INT,
     REAL,
     STRING,
+    Evaluator,
     Sort,
     TooLargeError,
     is_text,
@@ -30,6 +31,7 @@ from guardagent.policy.solver.z3_text import (
     sort_of,
     symbol_of,
     text_value,
+    undecided,
     value_of,
 )
 
@@ -298,7 +300,6 @@ def compile_function(lines: Iterable[str], constants: dict[str, Any]) -> Callabl
 # --- constraints
 
 MAX_COMBINATIONS = 64  # combinations of values of undefined constants
-Evaluator = Callable[[Sequence[object]], bool | None]
 _TYPES = {"bool": bool, "int": int, "str": str, "type": type, "Fraction": Fraction, "is_text": is_text}
 _EVALUATION_ERRORS = (ArithmeticError, ValueError, TypeError, MemoryError, RecursionError)
 _TESTS = {
@@ -307,11 +308,6 @@ _TESTS = {
     REAL: "type({0}) is not int and type({0}) is not Fraction",
     STRING: "type({0}) is not str or not is_text({0})",
 }
-
-
-def undecided(_: Sequence[object]) -> bool | None:
-    """Leaves the decision to the solver."""
-    return None
 
 
 def compile_evaluator(reduction: ReducedConstraints, variables: Mapping[str, Sort]) -> Evaluator:

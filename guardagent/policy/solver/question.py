@@ -10,10 +10,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import floor
 from typing import Any
 
+from guardagent.policy.language.values import exact
 from guardagent.policy.solver.definedness import conjunction, defined_terms
-from guardagent.policy.solver.evaluator import Evaluator, compile_evaluator, undecided
+from guardagent.policy.solver.evaluator import compile_evaluator
 from guardagent.policy.solver.reduction import ConstraintGroup, reduce_terms, solve_for_all
 from guardagent.policy.solver.z3_text import (
     FIRST_SHARE,
@@ -25,6 +27,7 @@ from guardagent.policy.solver.z3_text import (
     Constraints,
     Deadline,
     Domains,
+    Evaluator,
     PartialPlace,
     SolverResult,
     Sort,
@@ -37,6 +40,7 @@ from guardagent.policy.solver.z3_text import (
     simplified,
     solver_module,
     term_of,
+    undecided,
 )
 from guardagent.types import EMPTY
 
@@ -50,11 +54,11 @@ def remedy(
     constraints: Constraints, known: Mapping[str, Any], changeable: Sequence[str], domains: Domains, deadline: Deadline
 ) -> dict[str, Any] | None:
     """Returns new values of as few variables as possible; empty if satisfiable already, None if none are found."""
-    if constraints.check(known, deadline) == "sat":
+    if constraints.evaluated(known) is not False and constraints.check(known, deadline) == "sat":
         return {}
     for size in range(1, MAX_CHANGED + 1):
         for names in combinations(changeable, size):
-            match = _ValueSearch(constraints, known, names, deadline).search(domains)
+            match = _ValueSearch(constraints, known, names, domains, deadline).search()
             if match is not None:
                 return match
     return None
@@ -64,14 +68,20 @@ class _ValueSearch:
     """A search for new values of exactly these variables."""
 
     def __init__(
-        self, constraints: Constraints, known: Mapping[str, Any], names: Sequence[str], deadline: Deadline
+        self,
+        constraints: Constraints,
+        known: Mapping[str, Any],
+        names: Sequence[str],
+        domains: Domains,
+        deadline: Deadline,
     ) -> None:
         self._constraints, self._known, self._names, self._deadline = constraints, known, names, deadline
         self._kept = {name: value for name, value in known.items() if name not in names}
+        self._domains = {name: domains[name] for name in names if name in domains}
         self._further: list[Any] = []
 
-    def search(self, domains: Domains) -> dict[str, Any] | None:
-        self._further = [self._within(name, domains[name]) for name in self._names if name in domains]
+    def search(self) -> dict[str, Any] | None:
+        self._further = [self._within(name, domain) for name, domain in self._domains.items()]
         changed = {name: self._known[name] for name in self._names}
         self._further += [constant != term for constant, term in self._constraints.pairs(changed)]
         status, values = self._solve([])
@@ -121,12 +131,31 @@ class _ValueSearch:
         grain = 100 if Fraction(values[name]).denominator > 1 else 1
         beyond = 0  # no solution within this distance, in units of 1 / grain
         for _ in range(_HALVINGS):
-            reached = int(abs(Fraction(values[name]) - now) * grain)
+            nearer = self._walked(name, values, grain)
+            reached = int(abs(Fraction(nearer[name]) - now) * grain)
             if reached - beyond < 2:
-                break
-            middle = (beyond + reached) // 2
+                return nearer
+            # where the walk ends, the next number is no solution on this side, and often there is none on the other
+            middle = reached - 1 if nearer[name] != values[name] else (beyond + reached) // 2
             model = self._solve(self._interval(name, now, Fraction(middle, grain), grain))[1]
-            values, beyond = (values, middle) if model is None else (model, beyond)
+            values, beyond = (nearer, middle) if model is None else (model, beyond)
+        return values
+
+    def _walked(self, name: str, values: dict[str, Any], grain: int) -> dict[str, Any]:
+        """Walks towards the current number by binary search, with the compiled constraints in place of the solver."""
+        now, start = self._known[name] * grain, Fraction(values[name]) * grain
+        side = 1 if start > now else -1
+        origin = side * floor(side * now)
+        if name in self._domains or start.denominator > 1:
+            return values
+        near, reached = 0, abs(int(start) - origin)
+        while reached - near > 1:
+            middle = (near + reached) // 2
+            candidate = {**values, name: exact(Fraction(origin + side * middle, grain))}
+            if self._constraints.evaluated({**self._known, **candidate}) is True:
+                values, reached = candidate, middle
+            else:
+                near = middle
         return values
 
     def _interval(self, name: str, now: Any, distance: Fraction, grain: int) -> list[Any]:
@@ -217,13 +246,14 @@ class Question:
         self._lock, context = lock, terms[-1].ctx
         defined = defined_terms(terms)
         self.terms, self.places = tuple(defined.strong), tuple(defined.places)
-        self._constraints = Constraints(self.terms, Z3Solver(self.terms, context), constants, variables)
+        self.evaluate: Evaluator = _evaluator(self.terms, context, variables)
+        solver = Z3Solver(self.terms, context)
+        self._constraints = Constraints(self.terms, solver, constants, variables, self.evaluate)
         self._weak = self._constraints
         if self.places:
             self._weak = Constraints(defined.weak, Z3Solver(defined.weak, context), constants, variables)
         self.doubt = [*defined.weak, solver_module().Not(conjunction(defined.decided, context))]
         self._longest = _LONGEST if _replaces(terms) else MAX_TEXT
-        self.evaluate: Evaluator = _evaluator(self.terms, context, variables)
 
     def solve(
         self, known: Mapping[str, Any], universal: Sequence[str] = (), domains: Domains = EMPTY, timeout: float = 1.0

@@ -638,6 +638,13 @@ def conjuncts(terms: Iterable[Any]) -> list[Any]:
 FIRST_SHARE = 0.1  # of the time limit, before the question is simplified first
 MAX_CACHED = 32  # derived questions
 
+Evaluator = Callable[[Sequence[object]], bool | None]
+
+
+def undecided(_: Sequence[object]) -> bool | None:
+    """Leaves the decision to the solver."""
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
@@ -648,6 +655,7 @@ class Constraints:
         solver: a solver that holds them.
         constants: the variables, as terms.
         sorts: the variables' sorts.
+        evaluate: the terms as a function of the values of all variables, in order.
         cache: derived questions about the same variables.
     """
 
@@ -655,6 +663,7 @@ class Constraints:
     solver: Z3Solver
     constants: Mapping[str, Any]
     sorts: Mapping[str, Sort]
+    evaluate: Evaluator = undecided
     cache: dict[Hashable, Constraints] = field(default_factory=dict)
 
     def pairs(self, values: Mapping[str, Any]) -> list[tuple[Any, Any]]:
@@ -663,6 +672,10 @@ class Constraints:
 
     def facts(self, values: Mapping[str, Any]) -> list[Any]:
         return [constant == term for constant, term in self.pairs(values)]
+
+    def evaluated(self, values: Mapping[str, Any]) -> bool | None:
+        """Whether the values of all variables satisfy the constraints; None if only the solver can tell."""
+        return self.evaluate([values[name] for name in self.sorts]) if self.sorts.keys() <= values.keys() else None
 
     def check(self, values: Mapping[str, Any], deadline: Deadline) -> Status:
         """Checks whether the constraints are satisfiable with these values."""

@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from guardagent.errors import InputError
 from guardagent.policy.solver.encoding import Encoding, Question, SmtError
@@ -359,6 +361,25 @@ def test_remedies_of_reals(permit: str, value: object, domain: list[int] | None,
     question = Encoding.read("", {"x": VariableDeclaration("Real")}).question(permit, ["x"])
     remedy = question.remedy({"x": value}, ["x"], {} if domain is None else {"x": domain})
     assert remedy == (None if changed is None else {"x": changed})
+
+
+@given(
+    lists(tuples(integers(0, 140), integers(0, 9)), min_size=1, max_size=4),
+    integers(-70, 70),
+    sampled_from(["Int", "Real"]),
+)
+def test_remedies_are_the_nearest_numbers(ranges: list[tuple[int, int]], now: int, sort: str) -> None:
+    """Also where the permitted numbers have gaps."""
+    permit = "".join(f" (<= {low} (+ x 70) {low + more})" for low, more in ranges)
+    question = Encoding.read("", {"x": VariableDeclaration(sort)}).question(f"(or false{permit})", ["x"])
+    remedy = question.remedy({"x": now}, ["x"])
+    permitted = {number for low, more in ranges for number in range(low - 70, low + more - 69)}
+    assert remedy is not None
+    if now in permitted:
+        assert remedy == {}
+    else:
+        assert remedy["x"] in permitted
+        assert abs(remedy["x"] - now) == min(abs(number - now) for number in permitted)
 
 
 def test_remedies_of_texts() -> None:
