@@ -31,6 +31,7 @@ from guardagent.policy.file.policy_keys import (
     value as plain_value,
 )
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
+from guardagent.policy.functions import function
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
 from guardagent.types import freeze
@@ -142,6 +143,7 @@ RESERVED = frozenset(
     "output args failed fact known len first last some count sum all any time sources seen counter "
     "before after seq forall exists flow tool action decision conversation confirmation".split()
 )
+_APPLIED = frozenset(("pending", "text"))  # forms of the language that are no words of it elsewhere
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SIGNATURE = re.compile(r"([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?")
 
@@ -162,6 +164,8 @@ def _definition(signature: str, body: SourceText, place: SourceNode) -> Definiti
     if match is None:
         raise place.error(f"{shortened(signature)!r} is not 'name(parameter, ...)'; expected a name with parameters")
     check_name(match[1], place)
+    if match[1] in _APPLIED or function(match[1]) is not None:
+        raise place.error(f"{match[1]!r} is a function of the language, which rules would read; choose another name")
     parameters = tuple(part.strip() for part in match[2].split(",")) if (match[2] or "").strip() else ()
     for parameter in parameters:
         check_name(parameter, place)
