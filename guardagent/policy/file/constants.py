@@ -143,7 +143,6 @@ RESERVED = frozenset(
     "output args failed fact known len first last some count sum all any time sources seen counter "
     "before after seq forall exists flow tool action decision conversation confirmation".split()
 )
-_APPLIED = frozenset(("pending", "text"))  # forms of the language that are no words of it elsewhere
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _SIGNATURE = re.compile(r"([A-Za-z_]\w*)\s*(?:\(([^()]*)\))?")
 
@@ -164,7 +163,7 @@ def _definition(signature: str, body: SourceText, place: SourceNode) -> Definiti
     if match is None:
         raise place.error(f"{shortened(signature)!r} is not 'name(parameter, ...)'; expected a name with parameters")
     check_name(match[1], place)
-    if match[1] in _APPLIED or function(match[1]) is not None:
+    if match[1] == "pending" or function(match[1]) is not None:
         raise place.error(f"{match[1]!r} is a function of the language, which rules would read; choose another name")
     parameters = tuple(part.strip() for part in match[2].split(",")) if (match[2] or "").strip() else ()
     for parameter in parameters:

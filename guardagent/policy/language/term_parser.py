@@ -348,7 +348,7 @@ class RuleParser:
         if tree is None:
             return ast.TRUE
         term = self._term(tree, scope)
-        if isinstance(term, _NO_CONDITION) or (isinstance(term, ast.Constant) and type(term.value) is not bool):
+        if _is_no_condition(term):
             self._fail(f"expected a condition; {text_of(term)[:60]!r} is neither true nor false", tree)
         if isinstance(term, ast.OverItems) and term.which == "count":
             self._fail("expected a condition; count(...) is a number", tree)
@@ -800,3 +800,13 @@ def _path(tree: Node) -> tuple[str, ...]:
         return (str(tree.children[0]),)
     inner = _path(tree.children[0]) if tree.data == "field" else ()
     return (*inner, str(tree.children[1])) if inner else ()
+
+
+def _is_no_condition(term: ast.Term) -> bool:
+    """Whether a term is neither true nor false, whatever the values."""
+    match term:
+        case ast.Constant(value):
+            return type(value) is not bool
+        case ast.Apply(name) if (known := function(name)) is not None:
+            return known.result not in ("", "truth value")
+    return isinstance(term, _NO_CONDITION)

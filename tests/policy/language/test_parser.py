@@ -135,6 +135,7 @@ def test_terms(text: str, term: ast.Term) -> None:
         ("forall(pay(), 1 < 2 < 3)", "unexpected '< 3)'; expected ')' or '->' or 'AND'", 21),
         ("forall(pay(n=x), x matches x)", "expected a regular expression between slashes", 28),
         ("forall(pay(n=x), x + 1)", "expected a condition; 'x + 1' is neither true nor false", 18),
+        ("forall(pay(n=x), lower(x))", "expected a condition; 'lower(x)' is neither true nor false", 18),
         ("forall(pay(), true", "unexpected end", 19),
         ("forall(pay(), true))", "expected the end", 20),
         ("G forall(pay(), true)", "is inside of a temporal operator", 3),
