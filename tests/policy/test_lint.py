@@ -119,6 +119,15 @@ def test_a_rule_shadows_only_rules_with_the_same_effect(
     assert findings_of(text, tmp_path) == ({("shadowed", "weaker", "a")} if expected else set())
 
 
+def test_a_rule_that_is_unknown_shadows_no_rule_that_is_violated(tmp_path: Path) -> None:
+    """Without the second rule, the call would be denied as unknown, without a reason that helps."""
+    text = """policies:
+  - {id: free, temporal: "forall(move(to=t), output(last(f:look(to=t), !failed(f))).free >= 10)"}
+  - {id: looked, temporal: "before(move(to=t), true, look(to=t), true)"}
+"""
+    assert findings_of(text, tmp_path) == set()
+
+
 @pytest.mark.parametrize("severity", ["warn", "escalate"])
 def test_rules_that_do_not_block_are_not_contradictory(severity: str, tmp_path: Path) -> None:
     """A call that violates them may run, or be approved."""

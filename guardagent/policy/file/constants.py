@@ -31,7 +31,6 @@ from guardagent.policy.file.policy_keys import (
     value as plain_value,
 )
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
-from guardagent.policy.functions import function
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
 from guardagent.types import freeze
@@ -163,8 +162,6 @@ def _definition(signature: str, body: SourceText, place: SourceNode) -> Definiti
     if match is None:
         raise place.error(f"{shortened(signature)!r} is not 'name(parameter, ...)'; expected a name with parameters")
     check_name(match[1], place)
-    if match[1] == "pending" or function(match[1]) is not None:
-        raise place.error(f"{match[1]!r} is a function of the language, which rules would read; choose another name")
     parameters = tuple(part.strip() for part in match[2].split(",")) if (match[2] or "").strip() else ()
     for parameter in parameters:
         check_name(parameter, place)

@@ -283,7 +283,7 @@ def _check_names(node: SourceNode, values: Mapping[str, Any]) -> None:
                 raise place.error(
                     f"{parameter!r} is already a {'constant' if parameter in constants else 'definition'}"
                 )
-        if definition.name in rule_functions():
+        if definition.name == "pending" or definition.name in rule_functions():
             place = _places_of_definitions(node)[definition.name]
             raise place.error(f"{definition.name!r} is a function of the language; choose another name")
 

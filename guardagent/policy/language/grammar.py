@@ -223,17 +223,27 @@ def _function(match: re.Match[str]) -> str:
 _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     (r"\bnot\s+⟨in\b|⟨not\s+in\b", "write '!(x in [...])'"),
     (r"⟨(and|or|not)\b|\b(not)\s+⟨", lambda match: f"did you mean '{(match[1] or match[2]).upper()}'?"),
-    (r"(?:^|[\s(!])([gfxohy])\s+⟨", lambda match: f"did you mean '{match[1].upper()}'?"),
     (r"⟨(?:→|⇒|⟶)", "did you mean '->'?"),
     (r"\bmatches\s*⟨[\"']", "write a regular expression between slashes: '/a.*/'"),
     (r"\bin\s*\([^()]*⟨,", "write a list in brackets: '[a, b]'"),
     (r"\b(?:before|after|seq|forall|exists)\(tool:([\w.-]+)⟨", lambda match: f"write a call as '{match[1]}(...)'"),
+    (r"(\w+)\s+⟨(starts_with|ends_with)\b", lambda match: f"write '{match[2]}({match[1]}, ...)'"),
+    (r"(\w+)\s+⟨is\s+(not\b)?", lambda match: f"write '{'' if match[2] else '!'}known({match[1]})'"),
+    (r"(\w+)\s+⟨contains\b", lambda match: f"write '... in {match[1]}'"),
+    (r"(\w+)\s+⟨between\b", lambda match: f"write '{match[1]} >= ... && {match[1]} <= ...'"),
+    (r"(\w+)\s+⟨like\b", lambda match: f"write '{match[1]} matches /.../'"),
+    (r"\bif\s+⟨|⟨\?", "write 'A -> B', and '(A -> B) && (!A -> C)' with an alternative"),
+    (r"\bfact\(⟨'([\w.]+)'", lambda match: f"write 'fact({match[1]})'"),
+    (r"\bstate\((\w+)⟨\)", lambda match: f"a field of the state is 'state.{match[1]}'"),
+    (r"\(.*,.*\bexists\((?:\w+⟨:|[\w.-]+\(\w+⟨=)", "in a condition, write an earlier call as 'some(f:NAME(...), ...)'"),
+    (r"\b(?:some|count)\([^,]*,.*,\s*⟨", "join conditions with '&&'"),
     (r"\b(first|last)\(\w+⟨[:|]", lambda match: f"to read a call, write 'output({match[1]}(...))'"),
     (r"(?:^|[\s(!])([a-z]+)⟨:", lambda match: f"did you mean '{_prefix(match[1])}:'?"),
     (r"(?:\btool:|G\s*!\s*)[\w.-]+⟨\(", "write a call in a rule over data, such as 'forall(NAME(), false)'"),
     (r"\bseq\((?:[^()]|\([^()]*\))*⟨\)", "seq(...) needs at least two calls"),
     (r"\bsince\([^!]*\)⟨\)", "write the calls that end it after a comma: 'since(a(), !b())'"),
     (r"\bdistinct\([^,]*\)⟨\)", "write the value to count after a comma: 'distinct(f:a(), args(f).x)'"),
+    (r"\bdistinct\(\w+⟨\)", "it counts values of earlier calls: 'distinct(f:a(), args(f).x)'"),
     (r"\b(?:forall|after|before)\(.*\)⟨\)", "a condition is missing; write 'true' for no condition"),
     (
         r"\b(?:before|after)\([^()]*\([^()]*\),\s*[\w.-]+⟨\(",
@@ -252,6 +262,7 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
 )
 # For a rule without a form over data.
 _PROPOSITIONAL: tuple[tuple[str, _Hint], ...] = (
+    (r"(?:^|[\s(!])([gfxohy])\s+⟨", lambda match: f"did you mean '{match[1].upper()}'?"),
     (r"⟨=>|\b(?:implies|then|eventually)\b", "did you mean a rule such as 'tool:A -> F tool:B'?"),
     (r"\b(?:always|globally|never)\b", "did you mean a rule such as 'G !tool:NAME'?"),
     (r"\buntil\b", "did you mean a rule such as 'tool:A U tool:B'?"),

@@ -218,7 +218,10 @@ class PolicyAnalysis:
         return False
 
     def implies(self, first: Rule, second: Rule) -> bool:
-        """Whether it is proved that the first rule implies the second."""
+        """Whether it is proved that a call violates the second rule only if it violates the first.
+
+        Nor is the second unknown for a call that the first permits.
+        """
         first_ends, second_ends = list(_ends(first)), list(_ends(second))
         if any(not any(_are_same(second_end, other) for other in first_ends) for second_end in second_ends):
             return False
@@ -229,8 +232,10 @@ class PolicyAnalysis:
     @_question(undecided=False, about="whether rules imply others")
     def _implied(self, first: Rule, second: Rule, tool: str) -> bool:
         scene = _Scene(self._policies, tool, self.tools)
-        kept = when_true(scene.rule(first))
-        return self._solve(scene, [kept, neg(when_true(scene.rule(second)))]) == "unsat"
+        stricter, milder = scene.rule(first), scene.rule(second)
+        permitted = conj(when_true(stricter), neg(when_true(milder)))
+        unknown = conj(neg(when_false(stricter)), when_false(milder))
+        return self._solve(scene, [disj(permitted, unknown)]) == "unsat"
 
     @_question(undecided=NO_EXAMPLE)
     def example(

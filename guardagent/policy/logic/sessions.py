@@ -488,10 +488,13 @@ class SymbolicSession:
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
         def result() -> Value:
             value = self._symbols.any_truth(key)
-            call = self._earlier(semantics, node, names, key, when_true(value))
+            call = self._earlier(semantics, node, names, key, when_true(value), neg(when_false(value)))
             if call is None:
                 return FALSE
-            self._symbols.axioms.append(implies(when_true(value), call.succeeded if node.ok else True))
+            if node.ok:
+                failed = when_true(call.failed)
+                self._symbols.axioms.append(implies(when_true(value), call.succeeded))
+                self._symbols.axioms.append(implies(neg(when_false(value)), neg(failed)))
             self.terms.append(HistoryTerm("some", node.pattern, node.condition, names, value, node.ok, node.within))
             return value
 
@@ -538,7 +541,13 @@ class SymbolicSession:
         return self._symbols.once(key, result)  # type: ignore[no-any-return]
 
     def _earlier(
-        self, semantics: Semantics, node: Any, names: Bindings, key: Hashable, exists: Expression
+        self,
+        semantics: Semantics,
+        node: Any,
+        names: Bindings,
+        key: Hashable,
+        matches: Expression,
+        may_match: Expression | None = None,
     ) -> SymbolicCall | None:
         """Returns the witness of a term, or None if no tool can match."""
         tools = sorted(semantics.tools_of(node.pattern) & self._tools)
@@ -547,7 +556,8 @@ class SymbolicSession:
         call = self._call(key, tools)
         within = getattr(node, "within", None)
         met, _ = semantics.match_condition(node.pattern, node.condition, call, names, within)
-        self._symbols.axioms.append(implies(exists, when_true(met)))
+        exists = matches if may_match is None else may_match
+        self._symbols.axioms += [implies(matches, when_true(met)), implies(exists, neg(when_false(met)))]
         self.calls.append(EarlierCall(exists, call, text_of(node.pattern)))
         return call
 
@@ -578,9 +588,11 @@ class SymbolicSession:
         met, _ = semantics.match_condition(term.pattern, term.condition, earlier.call, term.names, term.within)
         yes, no = conj(earlier.exists, when_true(met)), when_false(met)
         if term.kind == "some":
-            well = earlier.call.succeeded if term.ok else True
-            none = when_false(term.value)
-            return [implies(conj(yes, well), when_true(term.value)), implies(conj(none, earlier.exists, well), no)]
+            well, may_be_well = earlier.call.succeeded, neg(when_true(earlier.call.failed))
+            some, none = when_true(term.value), conj(when_false(term.value), earlier.exists)
+            if not term.ok:
+                well = may_be_well = True
+            return [implies(conj(yes, well), some), implies(conj(none, may_be_well), no)]
         counted, bounded = (leaf for _, leaf in term.value.cases)
         assert isinstance(counted, ScalarValue)
         assert isinstance(bounded, Range)

@@ -99,7 +99,6 @@ BOMB = {"d0(x)": "x + x", **{f"d{at}(x)": f"d{at - 1}(x) + d{at - 1}(x)" for at 
         ("forall(x(a=a), a == 1)", {"one(a": "true"}, "data.define", "is not 'name(parameter, ...)'"),
         ("forall(x(a=a), a == 1)", {"lower(a)": "true"}, "data.define", "'lower' is a function of the language"),
         ("forall(x(a=a), a == 1)", {"len(a)": "true"}, "data.define", "'len' is a word of the language"),
-        ("forall(x(a=a), a == 1)", {"lower(a)": "true"}, "data.define", "'lower' is a function of the language"),
         ("forall(x(a=a), a == 1)", {"pending(a)": "true"}, "data.define", "'pending' is a function of the language"),
         ("forall(x(a=a), one(a) > 1 && one(a))", {"one(a)": "a + 1"}, "data.policies[0]", "is neither true nor false"),
     ],

@@ -172,6 +172,14 @@ def test_a_tool_with_the_name_of_the_final_answer_is_refused() -> None:
         ("distinct(f:pay()) < 2", "write the value to count after a comma"),
         ("since(login())", "write the calls that end it after a comma"),
         ("since(login(), logout())", "expected '!'"),
+        ("distinct(x) < 2", "it counts values of earlier calls"),
+        ("count(f:pay(), !failed(f), args(f).x == 1) < 2", "join conditions with '&&'"),
+        ("exists(f:get(), true)", "write an earlier call as 'some(f:NAME(...), ...)'"),
+        ('!(x contains "@")', "write '... in x'"),
+        ("x is not null", "write 'known(x)'"),
+        ("state(maintenance) == x", "a field of the state is 'state.maintenance'"),
+        ('if x == "a" then false', "write 'A -> B'"),
+        ("fact('role') == 1", "write 'fact(role)'"),
     ],
 )
 def test_a_slip_in_a_form_over_the_history_says_what_to_write(condition: str, problem: str) -> None:
