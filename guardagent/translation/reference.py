@@ -60,10 +60,10 @@ STEPS = {
 """Rules about the order of steps, with their meanings, which may be plain."""
 
 DATA = {
-    "forall(refund(amount=a), a <= 500)": "every such call must satisfy the condition",
+    "forall(refund(amount=a), a <= 500)": "every such call must satisfy it",
     "forall(export(), false)": "never",
     'before(refund(order_id=o), true, f:get_order(order_id=o), output(f).status == "paid")': (
-        "needs an earlier successful call"
+        "needs an earlier success; `true`: no condition"
     ),
     "after(f:open(), true, close(handle=h), h == output(f).handle)": "needs a later call by the end",
     "exists(write_summary())": "some successful call by the end",
@@ -83,10 +83,10 @@ DATA = {
     "forall(pay(user=u), since(login(user=u), !logout(user=u)))": "a login, and no logout after it",
     "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": "",
     "forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))": "",
-    "forall(cancel(id=o), now - time(last(book(id=o))) <= 24h)": "",
+    "forall(cancel(id=o), now - time(last(f:book(id=o), !failed(f))) <= 24h)": "",
     "forall(cancel(id=o), state.open[o] == true)": "a missing key is unknown",
     "forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)": "first, last item",
-    'forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)': "local time with a zone",
+    'forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)': "",
     'forall(pay(), weekday(now) <= 5 && hour(now, "Europe/Berlin") >= 9)': "",
     "forall(book(items=xs), len(xs) <= 5 && all(x in xs, x.price > 0) && "
     "any(x in xs, x.paid == true) && count(x in xs, x.gift == true) <= 1)": "",
@@ -125,7 +125,8 @@ start, also if it fails. `count`, `sum`, `first`, `last` see failed calls too: w
 - A pattern's `x=v` names the argument, and every later `v` must be equal. Ids are strings and compare exactly: "W1" \
 is not "w1".
 - Durations: 500ms, 90s, 5m, 24h, 7d, 2w, in seconds. Instants: `now`, `time(f)` of an earlier call, \
-`time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. A time that is not given is unknown.
+`time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. Dates and hours without a zone \
+are in the host's.
 """
 _OPERATORS = """\
 Steps are `tool:NAME`, `@SET`, `action:NAME`, `decision:NAME` or a bare tag. The rule is about the first step, so \

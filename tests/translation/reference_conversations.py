@@ -114,7 +114,7 @@ CONVERSATIONS: dict[str, tuple[ExampleConversation, ExampleConversation]] = {
         talk(call("get_order", {"paid": True}, id="W1"), call("refund", id="W1", after=3600)),
         talk(call("get_order", {"paid": True}, id="W1"), call("refund", id="W1", after=3601)),
     ),
-    "forall(cancel(id=o), now - time(last(book(id=o))) <= 24h)": (
+    "forall(cancel(id=o), now - time(last(f:book(id=o), !failed(f))) <= 24h)": (
         talk(call("book", id=1), call("cancel", id=1, after=86400)),
         talk(call("book", id=1), call("cancel", id=1, after=86401)),
     ),

@@ -85,7 +85,7 @@ def lint_report(
     for question, names in target.late.items():
         more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         about = f" ({', '.join(islice(names, _MOST_NAMED))}{more})" if names else ""
-        why = f"{seconds:g} seconds of CPU were not enough, or the rules are too large"
+        why = f"{seconds:g} seconds of CPU, or the limits of one question, were not enough"
         target.add_undecided(f"{question}{about}", why)
     order = {name: at for at, name in enumerate(target.ids)}
     lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))

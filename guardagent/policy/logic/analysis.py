@@ -44,6 +44,7 @@ from guardagent.policy.policies import Policies
 from guardagent.types import Decision
 
 SECONDS = 10.0  # no call waits for the result
+MOST_WORK = 600_000  # of Z3 for one question, about half a second: a hard one does not take the time of the others
 MOST_PAIRS = 20_000  # of cases of values, in one question
 
 P = ParamSpec("P")
@@ -85,11 +86,14 @@ def _question(
             if self.left <= 0:
                 self.note(about, *args)
                 return undecided
+            self._gave_up = False
             try:
-                return ask(self, *args, **kwargs)
+                answer = ask(self, *args, **kwargs)
             except ExpressionLimitError:
+                answer, self._gave_up = undecided, True
+            if self._gave_up and answer == undecided:
                 self.note(about, *args)
-                return undecided
+            return answer
 
         return limited
 
@@ -120,7 +124,7 @@ class PolicyAnalysis:
     ) -> None:
         self._policies, self._known = policies, known
         self._seconds = seconds
-        self._end = time.thread_time() + budget
+        self._end, self._gave_up = time.thread_time() + budget, False
         self.undecided: dict[str, dict[str, None]] = {}
         self._possible_tools: dict[tuple[frozenset[str], tuple[Rule, ...]], frozenset[str]] = {}
 
@@ -255,7 +259,9 @@ class PolicyAnalysis:
         if conj(*wanted) is False:
             return "unsat"
         scene.context.add_consistency_axioms(scene.semantics)
-        return thread_solver(min(self._seconds, self.left)).check(wanted, scene.operations.symbols)
+        answer = thread_solver(min(self._seconds, self.left), MOST_WORK).check(wanted, scene.operations.symbols)
+        self._gave_up |= answer == "unknown"
+        return answer
 
 
 class _Scene:
