@@ -111,7 +111,7 @@ def translate(
     )
     for path, name in zip(report or [], formats, strict=True):
         save_text(path, render(result.summary, name))
-    written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
+    written = {**result.summary, "written": [str(path) for path in result.written]}
     if result.pending and not as_json:  # the report would repeat it for each sentence
         print_line(result.pending)
     else:

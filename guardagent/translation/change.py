@@ -30,7 +30,7 @@ from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import NO_LINES, PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
-from guardagent.translation.examination.examined import expects_violation, judged_cases
+from guardagent.translation.examination.examined import holding_cases
 
 # --- what stands
 
@@ -307,7 +307,7 @@ def with_edits(kept: Kept, policies: Policies) -> Kept:
     review = kept.review
     changed = _changed(review, policies)
     edited = [rule for rule in review.rules if rule.id in changed or rule.readings == "edited"]
-    holding = {rule.id: _holding(rule, policies) for rule in edited}
+    holding = {rule.id: holding_cases(policies, rule.id, rule.cases) for rule in edited}
     rules = {rule.id: replace(rule, readings="edited", cases=holding[rule.id]) for rule in edited}
     findings = [finding for finding in review.findings if not changed.intersection(finding.rules)]
     findings += [_finding(rule, holding[rule.id]) for rule in edited if rule.cases != holding[rule.id]]
@@ -322,18 +322,6 @@ def _changed(review: Review, policies: Policies) -> set[str]:
     if len(changed) == len(review.rules):
         changed = [rule for rule in changed if words[rule.id].text != rule.words]
     return {rule.id for rule in changed}
-
-
-def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
-    """The cases to which the rule gives the expected verdict."""
-    judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
-    return tuple(
-        record
-        for record, judged_case in judged
-        if judged_case.case
-        and judged_case.verdict
-        and (rule.id in judged_case.verdict.rules) is expects_violation(judged_case.case, rule.id)
-    )
 
 
 def _with_cases(draft: Draft, cases: Mapping[str, Cases]) -> Draft:

@@ -18,6 +18,7 @@ from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
+from guardagent.translation.requests import Request
 from guardagent.translation.samples import (
     FactDescription,
     TraceSamples,
@@ -100,6 +101,12 @@ class TranslationContext:
         known = {fact.name for fact in self.facts}
         new = (FactDescription(fact.name, fact.description) for fact in facts if fact.name not in known)
         return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
+
+    def request(self, template: str, rulings: Mapping[str, str], data: Mapping[str, str], **trusted: str) -> Request:
+        """Returns the request for a template: its own data, the facts, some of the owner's answers, and the inputs."""
+        common = {"facts": facts_text(self), "rulings": "\n".join(rulings.values()), "problem": "", "answer": ""}
+        shared = self.once("shared data", lambda: shared_data(self))
+        return Request(template, {**common, **data}, shared, trusted)
 
     def sentence(self, number: int) -> Sentence:
         """Returns the sentence of a number, from 1."""

@@ -7,31 +7,17 @@ one request, and the part of a draft that can be used in spite of its problems.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
-from guardagent.errors import AnswerError, ModelError
+from guardagent.errors import AnswerError, ModelError, name_hint
 from guardagent.policy.documents import Sentence
-from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_text
-from guardagent.policy.file.rule_keys import POLICIES
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
+from guardagent.translation.context import TranslationContext, sentences_text
 from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
 from guardagent.translation.reference import language_reference
-from guardagent.translation.requests import (
-    ModelRequests,
-    Request,
-    listed,
-    optional_text,
-    plain,
-    plain_mapping,
-    position,
-    read_answer,
-    record,
-    sentence_number,
-)
-from guardagent.translation.survey import FACTS
+from guardagent.translation.requests import ModelRequests, entry_of, read_answer
 
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
@@ -58,10 +44,9 @@ class DraftResult:
 
 
 class DraftAuthor:
-    """Writes drafts with one prompt template.
+    """Writes drafts.
 
     Args:
-        template: the name of the template.
         context: the inputs of the translation, with the facts and the failed output of the survey.
         model: makes the requests.
         examine: finds the problems of a draft.
@@ -71,18 +56,14 @@ class DraftAuthor:
 
     def __init__(
         self,
-        template: str,
         context: TranslationContext,
         model: ModelRequests,
         examine: Examine,
         rounds: int = 2,
         answers: Answers = lambda _: {},
     ) -> None:
-        self._template, self._context, self._model = template, context, model
+        self._context, self._model = context, model
         self._examine, self._rounds, self._answers = examine, rounds, answers
-        self._facts, self._shared = facts_text(context), shared_data(context)
-        self._known = {fact.name for fact in context.facts}
-        self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
 
     def drafts(self, sentences: Sequence[int]) -> list[DraftResult]:
         """Returns a draft of some sentences, given by their numbers; several ones if the answer about all is cut."""
@@ -128,17 +109,14 @@ class DraftAuthor:
         return merged(draft, part, answer)
 
     def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
-        rulings = {**rulings, **self._answers(sentences)}
-        data = {
-            "facts": self._facts,
-            "rulings": "\n".join(rulings.values()),
-            "sentences": sentences_text(map(self._context.sentence, sentences)),
-            "problem": problem,
-            "answer": answer,
-        }
-        request = Request(self._template, data, self._shared, self._trusted)
-        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known))
-        return replace(draft, rulings=tuple(rulings))
+        context, rulings = self._context, {**rulings, **self._answers(sentences)}
+        text = sentences_text(map(context.sentence, sentences))
+        data = {"sentences": text, "problem": problem, "answer": answer}
+        language = self._context.once("language", language_reference)
+        request = context.request("draft", rulings, data, language=language, failed_output=context.failed_output)
+        known = {fact.name for fact in context.facts}
+        read = partial(read_draft, sentences=sentences, last=len(context.document.sentences), known=known)
+        return replace(self._model.ask(request, read), rulings=tuple(rulings))
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
@@ -283,141 +261,117 @@ def _dumper() -> Any:
 
 # --- an answer as a draft
 
-_SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
-_WORDS = Key("words", plain_text, "the quoted words", required=True)
-_REASON = Key("reason", plain_text, "a reason", required=True)
+
+@dataclass(frozen=True, slots=True)
+class _QuoteEntry:
+    sentence: int
+    words: str
 
 
-def _rule(*, is_whole: bool = True) -> Key:
-    """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
-    assert POLICIES.item is not None, "it is a list"
-    own = [
-        Key(key, plain, "as in a policy file") for key in POLICIES.item.keys if key not in ("id", "request", "program")
-    ]
-    quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
-    return record(
-        "rule",
-        "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
-        Key("id", name, "a name", required=True),
-        Key("quotes", listed, "a list of quotes", item=quote, required=is_whole),
-        Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
-        *own,
-    )
+@dataclass(frozen=True, slots=True)
+class _RuleEntry:
+    """The keys of a rule that are not those of a policy, which the examination reads."""
+
+    id: str
+    quotes: tuple[_QuoteEntry, ...]
+    cases: tuple[Mapping[str, Any], ...] = ()
 
 
-_AMBIGUOUS = record(
-    "ambiguous sentence",
-    "'sentence', 'question' and 'readings'",
-    _SENTENCE,
-    Key("question", optional_text, "a string", required=True),
-    Key("readings", listed, "a list of strings", item=Key("reading", optional_text, "a string")),
-    Key("follows", position, "the position of a reading, from 1"),
-    Key("otherwise", listed, "a list of rules", item=_rule(is_whole=False)),
-)
-
-_ANSWER = record(
-    "answer",
-    "'rules', 'declined' or both",
-    FACTS,
-    Key(
-        "declarations",
-        mapping,
-        "a mapping",
-        keys=keys(*(Key(declaration, plain, "a mapping") for declaration in DECLARATIONS)),
-    ),
-    Key("rules", listed, "a list of rules", item=_rule()),
-    Key(
-        "declined",
-        listed,
-        "a list of sentences with reasons",
-        item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
-    ),
-    Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
-)
+@dataclass(frozen=True, slots=True)
+class _DeclinedEntry:
+    sentence: int
+    reason: str
 
 
-def read_draft(answer: str, sentences: Collection[int], known: Collection[str] = ()) -> Draft:
+@dataclass(frozen=True, slots=True)
+class _AmbiguousEntry:
+    sentence: int
+    question: str
+    readings: tuple[str, ...] = ()
+    follows: int | None = None
+    otherwise: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _DraftAnswer:
+    facts: tuple[NeededFact, ...] = ()
+    declarations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: tuple[Mapping[str, Any], ...] = ()
+    declined: tuple[_DeclinedEntry, ...] = ()
+    ambiguous: tuple[_AmbiguousEntry, ...] = ()
+
+
+def read_draft(answer: str, sentences: Collection[int], last: int, known: Collection[str] = ()) -> Draft:
     """Reads a draft.
 
     Args:
         answer: the text of the answer.
         sentences: the numbers of the sentences that were to be translated.
+        last: the number of the last sentence of the document.
         known: the names of the facts that need no declaration.
 
     Raises:
-        AnswerError: the answer is not a draft; with the line.
+        AnswerError: the answer is not a draft, or is about a sentence that the document does not have.
     """
-    content = read_answer(answer, _ANSWER)
-    if not any(content.get(key) for key in ("rules", "declined", "ambiguous")):
+    content = read_answer(answer, _DraftAnswer)
+    if not (content.rules or content.declined or content.ambiguous):
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
-    rules = tuple(map(_rule_draft, content.get("rules", ())))
-    return Draft(
+    if unknown := next((key for key in content.declarations if key not in DECLARATIONS), ""):
+        raise AnswerError(f"declarations: unknown key {unknown!r:.80}{name_hint(unknown, DECLARATIONS)}")
+    rules = tuple(_rule_draft(entry, f"rules[{at}]") for at, entry in enumerate(content.rules))
+    draft = Draft(
         tuple(sentences),
         rules,
-        {key: _names(key, value) for key, value in content.get("declarations", {}).items() if value},
-        tuple(NeededFact(**fact) for fact in content.get("facts", ()) if fact["name"] not in known),
-        {entry["sentence"]: " ".join(entry["reason"].split()) for entry in content.get("declined", ())},
-        tuple(_ambiguous(entry, rules) for entry in content.get("ambiguous", ())),
+        {key: names for key, names in content.declarations.items() if names},
+        tuple(fact for fact in content.facts if fact.name not in known),
+        {entry.sentence: " ".join(entry.reason.split()) for entry in content.declined},
+        tuple(_ambiguous(entry, rules) for entry in content.ambiguous),
     )
+    if wrong := sorted(number for number in draft.mentioned if not 1 <= number <= last):
+        raise AnswerError(f"there is no sentence {wrong[0]}; expected the numbers 1 to {last}")
+    return draft
 
 
-def _ambiguous(content: Mapping[str, Any], rules: Sequence[RuleDraft]) -> Ambiguity:
-    readings = tuple(dict.fromkeys(filter(None, content.get("readings", ()))))
-    if not content["question"].strip() or len(readings) < 2:
+def _ambiguous(entry: _AmbiguousEntry, rules: Sequence[RuleDraft]) -> Ambiguity:
+    question, readings = entry.question.strip(), tuple(dict.fromkeys(filter(None, entry.readings)))
+    place, follows = f"sentence {entry.sentence}", ""
+    if not question or len(readings) < 2:
+        raise AnswerError(f"{place}: a question needs its text and at least two different 'readings'")
+    if entry.follows is not None:
+        if not 1 <= entry.follows <= len(readings):
+            raise AnswerError(f"{place}: the reading {entry.follows} is followed; there are {len(readings)}")
+        follows = readings[entry.follows - 1]
+    if entry.otherwise and (len(readings) != 2 or not follows):
         raise AnswerError(
-            f"sentence {content['sentence']}: a question needs its text and at least two different 'readings'"
+            f"{place}: 'otherwise' has the rules of the reading that is not followed; expected 'follows', and two "
+            "'readings'"
         )
-    stated_ambiguity = Ambiguity(content["sentence"], content["question"].strip(), readings)
-    if "follows" in content:
-        stated_ambiguity = _following(stated_ambiguity, content["follows"])
-    otherwise = tuple(_other_rule(entry, stated_ambiguity, rules) for entry in content.get("otherwise", ()))
-    if otherwise and (len(stated_ambiguity.readings) != 2 or not stated_ambiguity.follows):
-        raise AnswerError(
-            f"sentence {stated_ambiguity.sentence}: 'otherwise' has the rules of the reading that is not followed; "
-            "expected 'follows', and two 'readings'"
-        )
-    return replace(stated_ambiguity, otherwise=otherwise)
+    ambiguity = Ambiguity(entry.sentence, question, readings, follows)
+    return replace(ambiguity, otherwise=tuple(_other_rule(other, ambiguity, rules) for other in entry.otherwise))
 
 
 def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequence[RuleDraft]) -> RuleDraft:
     """A rule by the other reading: what it does not say is as in the rule of its id. One with an id alone is none."""
-    own = next((rule for rule in rules if rule.id == content["id"]), None)
-    other = _rule_draft({"quotes": (), **content})
+    other = _rule_draft({"quotes": [], **content}, f"the rules of sentence {ambiguity.sentence} under 'otherwise'")
+    own = next((rule for rule in rules if rule.id == other.id), None)
     quotes = other.quotes or (own.quotes if own else {ambiguity.sentence: ambiguity.question})
-    if not other.rule:
-        return RuleDraft(other.id, {}, quotes)
-    formula = {"temporal", "solver"} & other.rule.keys()
-    kept = (
-        {key: value for key, value in own.rule.items() if not (formula and key in ("temporal", "solver"))}
-        if own
-        else {}
-    )
+    if own is None or not other.rule:
+        return replace(other, quotes=quotes)
+    left = {"temporal", "solver"} if {"temporal", "solver"} & other.rule.keys() else set[str]()
+    kept = {key: value for key, value in own.rule.items() if key not in left}
     return replace(other, rule={**kept, **other.rule}, quotes=quotes)
 
 
-def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
-    if reading > len(ambiguity.readings):
-        raise AnswerError(
-            f"sentence {ambiguity.sentence}: the reading {reading} is followed; there are {len(ambiguity.readings)}"
-        )
-    return replace(ambiguity, follows=ambiguity.readings[reading - 1])
-
-
-def _names(key: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise AnswerError(f"'declarations: {key}' is a {type(value).__name__}; expected names with their values")
-    return value
-
-
-def _rule_draft(content: Mapping[str, Any]) -> RuleDraft:
+def _rule_draft(content: Mapping[str, Any], place: str) -> RuleDraft:
+    own = [key for key in ("id", "quotes", "cases") if key in content]
+    entry = entry_of(_RuleEntry, {key: content[key] for key in own}, place)
     quotes: dict[int, str] = {}
-    for quote in content["quotes"]:
-        number, words = quote["sentence"], " ".join(quote["words"].split())
-        quotes[number] = f"{quotes[number]}\n{words}" if number in quotes else words
-    rule = {key: value for key, value in content.items() if key not in ("id", "quotes", "cases")}
-    return RuleDraft(content["id"], rule, quotes, content.get("cases", ()))
+    for quote in entry.quotes:
+        words = " ".join(quote.words.split())
+        quotes[quote.sentence] = f"{quotes[quote.sentence]}\n{words}" if quote.sentence in quotes else words
+    return RuleDraft(entry.id, {key: content[key] for key in content if key not in own}, quotes, entry.cases)
 
 
 # --- groups of sentences

@@ -1,7 +1,4 @@
-"""Asks a model, reads the YAML or JSON of its answer, and asks again with the error if the answer cannot be read.
-
-Every error names a line of the answer.
-"""
+"""Asks a model, reads the YAML or JSON of its answer, and asks again with the error if the answer cannot be read."""
 
 from __future__ import annotations
 
@@ -15,12 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from guardagent._support.json_values import record_of
 from guardagent.errors import AnswerError, ContentError, CutAnswerError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
-from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
 from guardagent.types import Usage
 
@@ -155,17 +151,35 @@ _LONGEST_BEGINNING = 200
 _LANGUAGES = ("", "yaml", "yml", "json")
 
 
-def read_answer(answer: str, key: Key) -> Any:
-    """Reads the block of an answer by the reader of a key.
+def read_answer(answer: str, kind: type[T]) -> T:
+    """Reads the block of an answer as a dataclass. A key with null counts as missing.
 
     Raises:
-        AnswerError: the answer has no such block, or several, or its content is not as expected; with the line.
+        AnswerError: the answer has no such block, or several, or its content is not as expected; with the line, or with
+            the path of keys.
     """
-    node = _parsed(_block(answer))
+    return entry_of(kind, _without_nulls(_parsed(_block(answer))))
+
+
+def entry_of(kind: type[T], value: Any, place: str = "") -> T:
+    """Reads a part of an answer as a dataclass; `place` is its path of keys.
+
+    Raises:
+        AnswerError: it has another form.
+    """
     try:
-        return key.read(node, key)
-    except ContentError as error:
+        return record_of(kind, value, place)
+    except ValueError as error:
         raise AnswerError(str(error)) from None
+
+
+def _without_nulls(value: Any, depth: int = 2) -> Any:
+    """A value without the empty keys of its own and of its entries. Deeper ones, as in cases, have a meaning."""
+    if isinstance(value, list):
+        return [_without_nulls(part, depth) for part in value]
+    if not isinstance(value, dict) or not depth:
+        return value
+    return {key: _without_nulls(part, depth - 1) for key, part in value.items() if part is not None}
 
 
 def _block(answer: str) -> str:
@@ -184,68 +198,11 @@ def _block(answer: str) -> str:
     return answer
 
 
-def _parsed(text: str) -> SourceNode:
+def _parsed(text: str) -> Any:
     try:
         node = parse(text.encode("utf-8", "replace"), Path("answer"), None)
     except ContentError as error:
         raise AnswerError(f"not readable as YAML: {error}") from None
     if node is None:
         raise AnswerError("the block is empty; expected the keys that are asked for")
-    return node
-
-
-def record(name: str, names: str, *inner: Key) -> Key:
-    """Returns a key whose value is a mapping with other keys; `names` has them for messages."""
-    return Key(name, mapping, f"a mapping with {names}", keys=keys(*inner))
-
-
-@reads(lambda _: {})
-def plain(node: SourceNode, key: Key) -> Any:  # noqa: ARG001 - the shape of a reader
-    """Reads any value as it is."""
     return node.plain
-
-
-@reads(lambda _: {"type": "object"})
-def plain_mapping(node: SourceNode, key: Key) -> dict[str, Any]:
-    """Reads a mapping of any content."""
-    if not isinstance(node.value, dict):
-        raise key.mismatch(node)
-    return dict(node.plain)
-
-
-@reads(lambda _: {"type": "array"})
-def listed(node: SourceNode, key: Key) -> tuple[Any, ...]:
-    """Reads a list, which may be empty or missing its content, of items of one kind."""
-    if node.plain is None:
-        return ()
-    if not isinstance(node.value, list):
-        raise key.mismatch(node)
-    assert key.item is not None
-    return tuple(key.item.read(item_node, key.item) for item_node in node.value)
-
-
-@reads(lambda _: {"type": "integer"})
-def sentence_number(node: SourceNode, key: Key) -> int:
-    """Reads the number of a sentence."""
-    value = node.plain
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise key.mismatch(node)
-    return value
-
-
-@reads(lambda _: {"type": "integer", "minimum": 1})
-def position(node: SourceNode, key: Key) -> int:
-    """Reads a position from 1."""
-    value = sentence_number(node, key)
-    if value < 1:
-        raise key.mismatch(node)
-    return value
-
-
-@reads(lambda _: {"type": "string"})
-def optional_text(node: SourceNode, key: Key) -> str:
-    """Reads a string that may be empty or null."""
-    value = node.plain
-    if value is not None and not isinstance(value, str):
-        raise key.mismatch(node)
-    return value or ""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from guardagent._support import json_values
 from guardagent._support.files import parse_json, parse_yaml, read_text
+from guardagent._support.json_values import loads, record_of
 from guardagent.batch.records import Case, LineReader, Trace, open_bytes, read_case, read_trace
 from guardagent.errors import ContentError, UnknownNameError
 from guardagent.models.redaction import scrub
@@ -237,7 +237,7 @@ def parsed(output: Any) -> Any:
     """Returns a string that is a JSON object or list as its value, and anything else as it is."""
     if isinstance(output, str) and output.lstrip()[:1] in ("{", "["):
         try:
-            return json_values.loads(output)
+            return loads(output)
         except ValueError:
             return output
     return output
@@ -434,8 +434,14 @@ def facts_of_host(host: Mapping[str, tuple[ShapePath, ...]]) -> tuple[FactDescri
 
 # --- facts
 
-TYPES = ("string", "number", "integer", "boolean", "list", "object", "date", "datetime")
-_KEYS = ("description", "type")
+FactType = Literal["", "string", "number", "integer", "boolean", "list", "object", "date", "datetime"]
+TYPES = get_args(FactType)
+
+
+@dataclass(frozen=True, slots=True)
+class _FactEntry:
+    description: str = ""
+    type: FactType = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,19 +472,11 @@ def _content(path: Path | str) -> Any:
 def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
     if not isinstance(name, str) or not name.strip():
         raise ContentError(f"the name of a fact is {name!r}; expected a string", path)
-    fields = {"description": value or ""} if isinstance(value, str | None) else value
-    if not isinstance(fields, Mapping):
-        raise ContentError(
-            f"{name!r} is a {type(value).__name__}; expected a description, or 'description' and 'type'", path
-        )
-    for key, text in fields.items():
-        if key not in _KEYS:
-            raise UnknownNameError("key", str(key), _KEYS, f"{path}: {name!r}")
-        if not isinstance(text, str):
-            raise ContentError(f"the {key} of {name!r} is a {type(text).__name__}; expected a string", path)
-    if (kind := fields.get("type", "")) and kind not in TYPES:
-        raise UnknownNameError("type", kind, TYPES, f"{path}: {name!r}")
-    return FactDescription(name, fields.get("description", ""), kind)
+    try:
+        entry = _FactEntry(value or "") if isinstance(value, str | None) else record_of(_FactEntry, value, repr(name))
+    except ValueError as error:
+        raise ContentError(str(error), path) from None
+    return FactDescription(name, entry.description, entry.type)
 
 
 # --- samples as text

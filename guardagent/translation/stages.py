@@ -186,7 +186,7 @@ class Stages:
             return
         count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        author = DraftAuthor("draft", state.context, self._model, _problems, answers=self._owner.shown)
+        author = DraftAuthor(state.context, self._model, _problems, answers=self._owner.shown)
         state.drafts += self._drafted(author, enforceable)
         if state.is_interrupted:  # nothing is written, so nothing is compared
             return

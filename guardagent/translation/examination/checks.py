@@ -1,7 +1,7 @@
 """The checks of a draft and of the assembled policy, each a generator of problems with a name.
 
 A check is registered with `draft_check`; every one of them is run. Another package registers a module with `check`, and
-if need be `NEVER_FATAL = True` or `WHOLE_POLICY = True`, which say what the arguments of `draft_check` say.
+`WHOLE_POLICY = True` for a check of the assembled policy.
 """
 
 from __future__ import annotations
@@ -54,18 +54,16 @@ class DraftCheck:
 
     Attributes:
         find: yields the problems of an `ExaminedDraft`, or of an `ExaminedPolicy` if `whole_policy`.
-        never_fatal: whether it has no fatal problem: it is left out where only those are wanted.
         whole_policy: whether it is of the assembled policy: no draft is checked.
     """
 
     find: Check
-    never_fatal: bool = False
     whole_policy: bool = False
 
 
 def _check_of_module(module: Any) -> DraftCheck:
     """The check of another package's module."""
-    return DraftCheck(module.check, getattr(module, "NEVER_FATAL", False), getattr(module, "WHOLE_POLICY", False))
+    return DraftCheck(module.check, getattr(module, "WHOLE_POLICY", False))
 
 
 _SHIPPED: dict[str, DraftCheck] = {}
@@ -74,11 +72,11 @@ CHECKS = Plugins(
 )
 
 
-def draft_check(name: str, *, never_fatal: bool = False, whole_policy: bool = False) -> Callable[[Check], Check]:
+def draft_check(name: str, *, whole_policy: bool = False) -> Callable[[Check], Check]:
     """Registers a generator of problems as the check of this name; see `DraftCheck`."""
 
     def register(find: Check) -> Check:
-        _SHIPPED[name] = DraftCheck(find, never_fatal, whole_policy)
+        _SHIPPED[name] = DraftCheck(find, whole_policy)
         return find
 
     return register
@@ -183,26 +181,17 @@ def _quote_problem(number: int, quote: str, sentences: Sequence[Sentence], texts
         others = [at for at in range(1, len(texts) + 1) if _is_quoted_from(quote, at, texts)]
         if others:
             return f"the quote {quote!r:.200} stands in sentence {others[0]}, not in sentence {number}"
-        return f"the quote {quote!r:.200} is not in sentence {number}; {_expected_words(number, sentences)}"
+        words = sentences[number - 1].text
+        return f"the quote {quote!r:.200} is not in sentence {number}; expected words of {words!r:.300}"
     count = word_count(quote)
     if count < _SHORTEST and count < word_count(sentences[number - 1].text):
         return f"the quote {quote!r:.200} of sentence {number} is too short; expected at least {_SHORTEST} of its words"
     return ""
 
 
-def _expected_words(number: int, sentences: Sequence[Sentence]) -> str:
-    if not _sentence_exists(number, len(sentences)):
-        return f"the document has the sentences 1 to {len(sentences)}"
-    return f"expected words of {sentences[number - 1].text!r:.300}"
-
-
-def _sentence_exists(number: object, count: int) -> bool:
-    return isinstance(number, int) and 1 <= number <= count
-
-
 def _is_quoted_from(quote: str, number: int, texts: Sequence[str]) -> bool:
     """Whether the parts of a quote stand in a sentence."""
-    return _sentence_exists(number, len(texts)) and bool(find_quote(texts[number - 1], str(quote)))
+    return bool(find_quote(texts[number - 1], quote))
 
 
 _OF_SORTS = {"Int": 0, "Real": 0, "Bool": True}  # a value of each sort; all others have strings
@@ -349,7 +338,7 @@ def _is_outer(place: Place, places: list[Place]) -> bool:
     return any(len(other_place) > len(place) and other_place[: len(place)] == place for other_place in places)
 
 
-@draft_check("outputs", never_fatal=True)
+@draft_check("outputs")
 def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds fields that neither an output schema nor the samples show. Without either there is no problem.
 
@@ -434,7 +423,7 @@ _MOST_VARIANTS = 20  # variants of one case
 _KNOWN_TEST = "known"  # the only function that tells an unknown value from another one
 
 
-@draft_check("missing_value", never_fatal=True)
+@draft_check("missing_value")
 def check_missing_value(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules that allow a forbidden call as soon as a fact or a part of the state is missing: one problem each.
 
@@ -481,7 +470,7 @@ def _without_a_key(values: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], d
 _SHOWN_MUTANTS = 5
 
 
-@draft_check("mutants", never_fatal=True)
+@draft_check("mutants")
 def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds small changes of a rule that no case notices. Each asks for another case.
 
@@ -518,9 +507,7 @@ def check_lint(examined: ExaminedDraft) -> Iterator[Problem]:
     """
     if examined.policies is not None:
         sentences = {rule.id: rule.sentences for rule in examined.draft.rules}
-        problems = lint_problems(
-            examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls
-        )
+        problems = lint_problems(examined.policies, sentences, known=examined.known_calls)
         yield from (_of_document(problem, sentences) for problem in problems if problem.kind not in _OF_WHOLE_POLICIES)
 
 
@@ -531,7 +518,7 @@ def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> 
     return replace(problem, message=f"{problem.message}; {_CONTRADICTION_HINT}", fatal=False)
 
 
-@draft_check("failure", never_fatal=True)
+@draft_check("failure")
 def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules that allow nothing: they need a successful call, but the policy does not define which calls fail.
 
@@ -570,7 +557,7 @@ _ANY = re.compile(
 )
 
 
-@draft_check("any_tool", never_fatal=True)
+@draft_check("any_tool")
 def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules about "any change" that name some of the tools that change something, but not all of them.
 

@@ -19,7 +19,7 @@ from guardagent.policy.equivalence.draft import Outcome
 from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.examination.examined import disagreement, judged_cases
+from guardagent.translation.examination.examined import holding_cases
 from guardagent.translation.readings.cases import CaseReading, Dispute, disputes, is_confirmed, situation_of
 from guardagent.translation.readings.questions import (
     OUTCOMES,
@@ -134,6 +134,17 @@ class SentenceGroup:
     def grounds(self) -> tuple[int, ...]:
         """The sentences, and those that their rules quote as well, such as definitions."""
         return tuple(sorted({*self.sentences, *(number for rule in self.rules for number in rule.quotes)}))
+
+    @property
+    def mentioned(self) -> set[int]:
+        """The sentences, and all that the draft says something about."""
+        return {*self.sentences, *(self.draft.mentioned if self.draft is not None else ())}
+
+    def renumbered(self, numbers: Mapping[str, int]) -> SentenceGroup:
+        """The group with the numbers of another version of the document, by the old ones."""
+        sentences = tuple(sorted(numbers[str(at)] for at in self.sentences))
+        draft = self.draft and replace(self.draft.renumbered(numbers), sentences=sentences)
+        return replace(self, sentences=sentences, draft=draft)
 
 
 def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tuple[SentenceGroup, ...]:
@@ -257,7 +268,6 @@ class GroupReader:
 
     def chosen(self, group: SentenceGroup) -> SentenceGroup:
         """The group with its draft by the readings that the answers choose."""
-        self._require_same_document(group)
         draft = group.draft
         for ruling in self.rulings(group) if draft is not None else ():
             if draft is None or ruling.is_own_words or ruling.is_kept(draft, self._context):
@@ -289,13 +299,8 @@ class GroupReader:
     def _with_holding_cases(self, draft: Draft) -> Draft:
         """The draft with the cases that its rules decide as expected."""
         policies = loaded(draft, self._context)
-
-        def holding(rule: RuleDraft) -> RuleDraft:
-            judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
-            cases = tuple(record for record, case in judged if case.case and not disagreement(rule.id, case))
-            return replace(rule, cases=cases)
-
-        return replace(draft, rules=tuple(map(holding, draft.rules)))
+        rules = (replace(rule, cases=holding_cases(policies, rule.id, rule.cases)) for rule in draft.rules)
+        return replace(draft, rules=tuple(rules))
 
     def disputes(self, group: SentenceGroup) -> list[Dispute]:
         """The cases that their reader takes otherwise. None with an answer, or where known readings differ."""
@@ -324,7 +329,6 @@ class GroupReader:
             whole: the rules of all other sentences.
             others: the questions about groups that were read before: none of them is asked twice.
         """
-        self._require_same_document(group)
         rulings, findings = self.rulings(group), list[ReviewFinding]()
         find = partial(self._find, findings, group)
         questions = {ruling.question.id: ruling.question for ruling in rulings}
@@ -440,11 +444,6 @@ class GroupReader:
 
     def _hashes(self, group: SentenceGroup) -> tuple[str, ...]:
         return tuple(self._context.sentence(number).hash for number in group.grounds)
-
-    def _require_same_document(self, group: SentenceGroup) -> None:
-        last, grounds = len(self._context.document.sentences), group.grounds
-        if grounds and not 1 <= min(grounds) <= max(grounds) <= last:
-            raise InputError(f"a draft is about sentence {max(grounds)}; expected the numbers 1 to {last}")
 
     def _rules_about(self, question: ReviewQuestion, group: SentenceGroup) -> tuple[str, ...]:
         """The rules of the sentences of a question, without those that only quote one, such as a definition."""

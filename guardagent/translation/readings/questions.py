@@ -251,25 +251,14 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
 
 
 def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, RecordedAnswer]) -> Iterator[Ruling]:
-    """Yields the rulings about questions.
-
-    Raises:
-        InputError: an answer is neither a choice of its question nor in the person's own words.
-    """
-    for review_question in questions:
-        answer = answers.get(review_question.id)
-        if answer is None:
-            continue
-        if answer.choice is None and answer.words.strip():
+    """Yields the rulings about questions."""
+    for about in questions:
+        answer = answers.get(about.id)
+        if answer is not None and answer.choice is None:
             words = " ".join(answer.words.split())
-            yield Ruling(review_question, ReviewChoice(words, None, words), is_own_words=True)
-            continue
-        if answer.choice is None or answer.choice not in range(len(review_question.choices)):
-            most = len(review_question.choices) - 1
-            raise InputError(
-                f"the answer to {review_question.id!r} is the choice {answer.choice!r}; expected 0 to {most}"
-            )
-        yield Ruling(review_question, review_question.choices[answer.choice])
+            yield Ruling(about, ReviewChoice(words, None, words), is_own_words=True)
+        elif answer is not None and answer.choice is not None:
+            yield Ruling(about, about.choices[answer.choice])
 
 
 # --- questions

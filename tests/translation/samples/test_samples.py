@@ -163,11 +163,11 @@ def test_facts_have_descriptions_and_types(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "is a list"),
-        ("a: 5", "'a' is a int"),
+        ("a: 5", "'a': is 5; expected a mapping"),
         ("5: a", "the name of a fact is 5"),
         ("a: {typ: string}", "unknown key 'typ'"),
-        ("a: {type: strng}", "did you mean 'string'"),
-        ("a: {type: 5}", "the type of 'a' is a int"),
+        ("a: {type: strng}", "'a'.type: is \"strng\"; expected one of"),
+        ("a: {type: 5}", "'a'.type: is 5"),
         ("a: x\na: y", "twice"),
     ],
 )
