@@ -169,8 +169,9 @@ def review(
     Every answer and confirmation is saved at once beside the policy file. Answers take effect when 'translate' runs
     again.
     """
+    from guardagent._support.files import save_text
     from guardagent.translation.review.dossier import ReviewStore, read_dossier
-    from guardagent.translation.review.page import selection
+    from guardagent.translation.review.page import review_page, selection
 
     wanted = selection(only)
     if as_json and not status:
@@ -183,17 +184,10 @@ def review(
         return
     dossier = read_dossier(policies)
     if page is not None:
-        _write_page(dossier, page)
+        save_text(page, review_page(dossier))
+        note(f"wrote {page}")
     if status:
         _print_status(dossier, wanted, as_json=as_json)
-
-
-def _write_page(dossier: ReviewDossier, path: Path) -> None:
-    from guardagent._support.files import save_text
-    from guardagent.translation.review.page import review_page
-
-    save_text(path, review_page(dossier))
-    note(f"wrote {path}")
 
 
 def _print_status(dossier: ReviewDossier, only: Selection, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import threading
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -109,7 +110,8 @@ class MeteredCall:
 
     def __enter__(self) -> Self:
         try:
-            self.answer = self._meter.look_up(self._call)
+            with self._meter.lock:
+                self.answer = self._meter.look_up(self._call)
             self.needs_model = self.answer is None
         except GuardError as error:
             self.error = _as_model_error(error)
@@ -125,9 +127,10 @@ class MeteredCall:
         used = self.error.usage if isinstance(self.error, AnswerError) else None
         if self.answer is not None and self.error is None:
             used = self.answer.usage
-        self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
-        if self.error is None:
-            self._store()
+        with self._meter.lock:
+            self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
+            if self.error is None:
+                self._store()
         return error is None or isinstance(error, Exception)  # a cancellation or an interrupt is not suppressed
 
     @property
@@ -151,7 +154,7 @@ class MeteredCall:
 
 @dataclass
 class Meter:
-    """The account.
+    """The account. Threads may make metered calls at the same time.
 
     Attributes:
         model: the model that is called.
@@ -159,6 +162,7 @@ class Meter:
         cache: the response cache, which is consulted first.
         usage: the usage so far.
         counts_cached: whether a cached answer counts with its cost: it was paid for by an earlier run of the same work.
+        lock: held while the account changes, and not while the model answers.
     """
 
     model: Model | None
@@ -166,6 +170,7 @@ class Meter:
     cache: ResponseCache | None = None
     usage: Usage = field(default_factory=Usage)
     counts_cached: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
 
     def metered_call(self, call: ModelCall) -> MeteredCall:
         return MeteredCall(self, call)

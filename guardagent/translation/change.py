@@ -26,7 +26,6 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     read_review,
 )
-from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import NO_LINES, PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
@@ -99,7 +98,7 @@ def require_same_document(previous: Review, document: PolicyDocument, path: str,
     Raises:
         ContentError: it is another document.
     """
-    unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
+    unchanged = len(compare(previous.sentences, document.sentences).unchanged)
     if path != previous.document and 2 * unchanged < len(previous.sentences):
         raise ContentError(
             f"was translated from {previous.document!r}, of which {path!r} is not a new version: {unchanged} of "
@@ -143,7 +142,7 @@ class _DocumentChange:
         for first, second in self._links():
             self._neighbours[first].add(second)
             self._neighbours[second].add(first)
-        compared = compare(reviewed_sentences(previous), document.sentences)
+        compared = compare(previous.sentences, document.sentences)
         self._new = {old.number: new for old, new in compared.unchanged}
         changed = (*(change.old.number for change in compared.changed), *(change.number for change in compared.removed))
         self._fallen = self._falling(self._roots(changed, again))
@@ -243,8 +242,8 @@ class _DocumentChange:
             if self._stands("sentence", sentence.number)
         ]
         sentences = [
-            replace(pair, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
-            for pair, new in pairs
+            replace(old, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
+            for old, new in pairs
         ]
         return sorted(sentences, key=lambda sentence: sentence.number)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from guardagent.errors import AnswerError, ModelError, name_hint
 from guardagent.policy.documents import Sentence
 from guardagent.policy.review.record import NeededFact
+from guardagent.translation.assembly.layout import PolicyDumper, dumped
 from guardagent.translation.context import TranslationContext, sentences_text
 from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
 from guardagent.translation.reference import language_reference
@@ -205,32 +206,28 @@ def problems_text(problems: Iterable[Problem]) -> str:
 
 def draft_text(draft: Draft) -> str:
     """Returns a draft in the form of an answer."""
-    import yaml
-
     content = {
         "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
         "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
         "rules": list(map(_rule_record, draft.rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
-            {
-                "sentence": ambiguity.sentence,
-                "question": ambiguity.question,
-                "readings": list(ambiguity.readings),
-                **_follows(ambiguity),
-                **({"otherwise": list(map(_rule_record, ambiguity.otherwise))} if ambiguity.otherwise else {}),
-            }
+            _filled(
+                sentence=ambiguity.sentence,
+                question=ambiguity.question,
+                readings=list(ambiguity.readings),
+                follows=(0, *ambiguity.readings).index(ambiguity.follows or 0),
+                otherwise=list(map(_rule_record, ambiguity.otherwise)),
+            )
             for ambiguity in draft.ambiguities
         ],
     }
-    shown = {key: value for key, value in content.items() if value}
-    return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+    return dumped(_filled(**content), _DraftDumper, width=1_000)
 
 
-def _follows(ambiguity: Ambiguity) -> dict[str, int]:
-    return (
-        {"follows": ambiguity.readings.index(ambiguity.follows) + 1} if ambiguity.follows in ambiguity.readings else {}
-    )
+def _filled(**values: Any) -> dict[str, Any]:
+    """A mapping without what is empty."""
+    return {key: value for key, value in values.items() if value}
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
@@ -243,20 +240,13 @@ class _OneLine(dict[str, Any]):
     """A mapping that is written in one line."""
 
 
-@cache
-def _dumper() -> Any:
-    import yaml
+class _DraftDumper(PolicyDumper):
+    """Writes cases in one line each."""
 
-    class CaseDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
-        """Writes cases in one line each, without aliases."""
 
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases
-            return True
-
-    CaseDumper.add_representer(
-        _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
-    )
-    return CaseDumper
+_DraftDumper.add_representer(
+    _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
+)
 
 
 # --- an answer as a draft

@@ -22,7 +22,6 @@ from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.record import Review
-from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext, read_inputs
@@ -247,7 +246,7 @@ class _Run:
     def _changes(self, before: Path | None, review: Review) -> DocumentChanges:
         state = self._state
         earlier = {answer.question for answer in state.previous.answers if answer.applied}
-        comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
+        comparison = compare(state.previous.sentences, state.context.document.sentences)
         return DocumentChanges(
             comparison.changed,
             comparison.added,

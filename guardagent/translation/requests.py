@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +54,6 @@ class ModelRequests:
     def __init__(self, meter: Meter, prompts: Prompts, *, attempts: int = 2, parallel: int = 4) -> None:
         self._meter, self._prompts, self._attempts = meter, prompts, attempts
         self._parallel = parallel if meter.max_cost is None else 1
-        self._lock = threading.Lock()
         self.limit: int | None = None
 
     @property
@@ -111,29 +108,12 @@ class ModelRequests:
             return list(pool.map(work, items))
 
     def _complete(self, call: ModelCall) -> str:
-        with self._metered(call) as asking:
+        with self._meter.metered_call(call) as asking:
             if asking.needs_model and self._meter.model is not None:
                 asking.answer = self._meter.model.complete(call.prompt.messages)
-        outcome = asking.outcome
-        if isinstance(outcome, Completion):
+        if isinstance(outcome := asking.outcome, Completion):
             return outcome.text
         raise outcome
-
-    @contextmanager
-    def _metered(self, call: ModelCall) -> Iterator[Any]:
-        """Meters a call. The account changes under a lock, and the model is called without it."""
-        asking = self._meter.metered_call(call)
-        with self._lock:
-            asking.__enter__()
-        error: BaseException | None = None
-        try:
-            yield asking
-        except BaseException as caught:  # noqa: BLE001 - the account decides
-            error = caught
-        with self._lock:
-            handled = asking.__exit__(type(error) if error else None, error, None)
-        if error is not None and not handled:
-            raise error
 
     def _forget(self, calls: Sequence[ModelCall]) -> None:
         if self._meter.cache is not None and self._meter.model is not None:

@@ -40,7 +40,7 @@ class OwnerAnswers:
     Args:
         context: the inputs.
         questions: the questions of earlier runs.
-        answers: the answers, by the id of their question.
+        answers: the answers.
         enforceable: the hashes of the sentences that have rules of their own.
     """
 
@@ -48,7 +48,7 @@ class OwnerAnswers:
         self,
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
-        answers: Mapping[str, RecordedAnswer],
+        answers: Sequence[RecordedAnswer],
         enforceable: Collection[str] = (),
     ) -> None:
         self._context, self._enforceable = context, frozenset(enforceable)
@@ -56,7 +56,7 @@ class OwnerAnswers:
         self.rulings = tuple(
             rulings_of([question for question in questions if {*question.sentences} <= there.keys()], answers)
         )
-        self._unapplied = {answer.question for answer in answers.values() if not answer.applied}
+        self._unapplied = {answer.question for answer in answers if not answer.applied}
 
     @property
     def unapplied(self) -> tuple[Ruling, ...]:
@@ -140,11 +140,6 @@ class TranslationState:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def answers(self) -> dict[str, RecordedAnswer]:
-        """The answers so far, by the id of their question."""
-        return {answer.question: answer for answer in self.previous.answers}
-
-    @property
     def is_interrupted(self) -> bool:
         """Whether the model did not answer a request, so that another run goes on here."""
         return self.is_stopped or self.survey.is_interrupted or any(draft.is_interrupted for draft in self.drafts)
@@ -162,7 +157,8 @@ class Stages:
     def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
         self._state, self._model, self._progress = state, model, progress
         enforceable = (sentence.hash for sentence in state.previous.sentences if sentence.fate == "rule")
-        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, tuple(enforceable))
+        previous = state.previous
+        self._owner = OwnerAnswers(state.context, previous.questions, previous.answers, tuple(enforceable))
 
     def run(self, drafted: Sequence[SentenceGroup]) -> None:
         """Translates the sentences. Without a whole survey, nothing is drafted.
@@ -191,7 +187,7 @@ class Stages:
         if state.is_interrupted:  # nothing is written, so nothing is compared
             return
         groups = [*drafted, *sentence_groups(_usable(state.drafts), enforceable)]
-        reader = GroupReader(state.context, state.answers, state.previous.questions)
+        reader = GroupReader(state.context, self._owner.rulings)
         groups = self._model.map(partial(self._by_answers, author, reader), groups)
         self._progress(f"Reading of the cases of {_count(groups, 'group')} of sentences")
         groups = self._confirmed(author, reader, groups)

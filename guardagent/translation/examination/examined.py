@@ -387,10 +387,6 @@ class ExaminedRule:
         """Whether it never allows a call of its tools, as its words say."""
         return bool(_BAN.search(policy_in_words(self.policies, self.draft.id).text))
 
-    def problem(self, kind: str, message: str, *, example: str = "", fatal: bool = False) -> Problem:
-        """A problem of this rule."""
-        return problem_of(self.draft, kind, message, example=example, fatal=fatal)
-
 
 class ExaminedDraft:
     """A draft, with what the checks share."""

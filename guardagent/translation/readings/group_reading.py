@@ -16,7 +16,7 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Same
 from guardagent.policy.equivalence.draft import Outcome
-from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
+from guardagent.policy.review.record import Readings, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.examination.examined import holding_cases
@@ -30,7 +30,6 @@ from guardagent.translation.readings.questions import (
     loaded,
     outcome_at,
     reading_question,
-    rulings_of,
 )
 
 # --- parts of drafts
@@ -238,33 +237,26 @@ class GroupReading:
 class GroupReader:
     """Reads groups: applies the answers to their drafts, and asks about the rest.
 
-    An answer counts for every later draft of its sentences, as long as `earlier` has its question. An answered call
-    chooses between two readings that differ on it, whatever the question was.
+    An answer counts for every later draft of its sentences. An answered call chooses between two readings that differ
+    on it, whatever the question was.
 
     Args:
         context: the inputs of the translation.
-        answers: the answers so far, by the id of their question.
-        earlier: the questions so far, of any sentences.
-
-    Raises:
-        InputError: an answer is not a choice of its question, or a witness in `earlier` is not a case.
+        rulings: the answers so far, about any sentences.
     """
 
-    def __init__(
-        self,
-        context: TranslationContext,
-        answers: Mapping[str, RecordedAnswer],
-        earlier: Sequence[ReviewQuestion] = (),
-    ) -> None:
-        self._context, self._answers, self._earlier = context, answers, earlier
+    def __init__(self, context: TranslationContext, rulings: Sequence[Ruling] = ()) -> None:
+        self._context, self._rulings = context, rulings
+        self._answered = {ruling.question.id for ruling in rulings}
 
     # --- answers
 
     def rulings(self, group: SentenceGroup) -> list[Ruling]:
         """The rulings about sentences of a group."""
         hashes = {*self._hashes(group)}
-        about = [question for question in self._earlier if question.sentences and {*question.sentences} <= hashes]
-        return list(rulings_of(about, self._answers))
+        return [
+            ruling for ruling in self._rulings if ruling.question.sentences and {*ruling.question.sentences} <= hashes
+        ]
 
     def chosen(self, group: SentenceGroup) -> SentenceGroup:
         """The group with its draft by the readings that the answers choose."""
@@ -343,7 +335,7 @@ class GroupReader:
         unconfirmed = [rule.id for rule in group.rules if not is_confirmed(rule, group.read, self._context)]
         if unconfirmed and not rulings:
             find("single_reading", "Nobody but their author has read the cases of these rules.", unconfirmed)
-        is_open = any(name not in self._answers for name in questions) or bool(due)
+        is_open = any(name not in self._answered for name in questions) or bool(due)
         readings: Readings = "open" if is_open else "answered" if rulings else "single" if unconfirmed else "agree"
         shown = tuple(replace(question, rules=self._rules_about(question, group)) for question in questions.values())
         draft = self._strict(group.draft or Draft(group.sentences), questions.values())
@@ -352,7 +344,7 @@ class GroupReader:
     def _strict(self, draft: Draft, questions: Iterable[ReviewQuestion]) -> Draft:
         """The draft by the readings that deny the calls of questions without an answer."""
         for question in questions:
-            if question.id not in self._answers and question.witness is not None:
+            if question.id not in self._answered and question.witness is not None:
                 others = (self._other(draft, ambiguity) for ambiguity in draft.ambiguities)
                 drafts = [draft, *(self._with_holding_cases(other) for other in others if other is not None)]
                 draft = max(drafts, key=lambda each: OUTCOMES.index(self._outcome(each, question.witness)))
@@ -368,8 +360,7 @@ class GroupReader:
         for ambiguity in draft.ambiguities if draft is not None else ():
             other = self._other(draft, ambiguity) if draft is not None else None
             if draft is None or other is None:
-                if len(set(ambiguity.readings)) > 1:
-                    yield ambiguity_question(ambiguity, self._context)
+                yield ambiguity_question(ambiguity, self._context)
                 continue
             if any(self._tells_apart(question, draft, other) for question in settled):
                 continue
@@ -406,7 +397,7 @@ class GroupReader:
     def _is_about(self, question: ReviewQuestion, rule: RuleDraft) -> bool:
         """Whether a question is about the sentences of a rule: its answer may decide the case as well."""
         hashes = {self._context.sentence(number).hash for number in rule.quotes}
-        return question.id not in self._answers and bool(hashes & {*question.sentences})
+        return question.id not in self._answered and bool(hashes & {*question.sentences})
 
     # --- findings
 
@@ -425,10 +416,6 @@ class GroupReader:
         missing = sorted({*group.sentences} - covered) if group.enforceable else []
         if missing:
             find("no_rule", f"No rule rests on sentence {', '.join(map(str, missing))}, and no draft says why.")
-        for ambiguity in draft.ambiguities:
-            if len(set(ambiguity.readings)) < 2:
-                text = f"Sentence {ambiguity.sentence} is ambiguous, and no readings are given: {ambiguity.question}"
-                find("ambiguous", text)
 
     def _find(
         self,

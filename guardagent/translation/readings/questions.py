@@ -250,10 +250,11 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
         raise InputError(f"{name}: {error}") from None
 
 
-def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, RecordedAnswer]) -> Iterator[Ruling]:
+def rulings_of(questions: Iterable[ReviewQuestion], answers: Iterable[RecordedAnswer]) -> Iterator[Ruling]:
     """Yields the rulings about questions."""
+    by_question = {answer.question: answer for answer in answers}
     for about in questions:
-        answer = answers.get(about.id)
+        answer = by_question.get(about.id)
         if answer is not None and answer.choice is None:
             words = " ".join(answer.words.split())
             yield Ruling(about, ReviewChoice(words, None, words), is_own_words=True)

@@ -179,11 +179,6 @@ KINDS = {
     "an id": (draft(rule(id="Refund limit")), "id", ["'Refund limit' is unusable"]),
     "an id twice": (draft(rule(), rule()), "id", ["2 rules have the id 'refund_limit'"]),
     "no message": (draft(rule(rule={"temporal": "forall(refund(), false)"})), "message", ["no 'message'"]),
-    "an ambiguity without readings": (
-        draft(ambiguities=(Ambiguity(2, "?", ("one",)),)),
-        "ambiguity",
-        ["fewer than two"],
-    ),
     "a contradiction": (
         draft(rule("forall(refund(amount=a), a <= 5)"), rule("forall(refund(amount=a), a > 5)", id="b")),
         "contradictory",
