@@ -80,10 +80,7 @@ class TranslationContext:
         Raises:
             InputError: it is invalid; the message has the path of keys.
         """
-        try:
-            key = "policies", repr(content), self.folder
-        except (ValueError, RecursionError):  # a value that cannot be written, which the loader reports
-            return load_policies(data=content, folder=self.folder)
+        key = "policies", repr(content), self.folder
         return self.once(key, lambda: load_policies(data=content, folder=self.folder))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -173,7 +173,8 @@ class _Run:
     ) -> None:
         self._path, self._folder, self._model, self._progress = path, folder, model, progress
         self._files = self._read_files()
-        self._state = self._begun(context) if path.exists() else _first(context)
+        everything = Kept(tuple(sentence.number for sentence in context.document.sentences))
+        self._state = self._begun(context) if path.exists() else TranslationState(context, everything)
 
     def _begun(self, context: TranslationContext) -> TranslationState:
         """The translation of a document that was translated before."""
@@ -257,8 +258,3 @@ class _Run:
             str(before) if before else "",
             tuple(answer.question for answer in review.answers if answer.applied and answer.question not in earlier),
         )
-
-
-def _first(context: TranslationContext) -> TranslationState:
-    """A first translation, of all sentences."""
-    return TranslationState(context, Kept(tuple(sentence.number for sentence in context.document.sentences)))

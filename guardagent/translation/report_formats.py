@@ -21,12 +21,10 @@ class TranslationReportFormat:
     """A format.
 
     Attributes:
-        name: the name for people.
         suffix: the suffix of files in this format.
         render: writes the report.
     """
 
-    name: str
     suffix: str
     render: Callable[[Summary], str]
 
@@ -41,37 +39,20 @@ def render(summary: Summary, format: str) -> str:  # noqa: A002 - as the option 
     return text
 
 
-def _as_html(summary: Summary) -> str:
-    """One page, which loads nothing and runs nothing."""
-    return html(_TITLE, _warning(summary), _sections(summary))
-
-
-def _as_json(summary: Summary) -> str:
-    """One JSON object."""
-    # ASCII alone: the strings of others reach no terminal as control characters.
-    return f"{json.dumps(summary, indent=2)}\n"
-
-
-def _as_markdown(summary: Summary) -> str:
-    return markdown(_TITLE, _warning(summary), _sections(summary))
-
-
-def _format_of_module(module: Any) -> TranslationReportFormat:
-    """The format of another package's module."""
-    return TranslationReportFormat(module.NAME, module.SUFFIX, module.render)
-
-
 FORMATS = Plugins(
     "translation report",
     "",
-    ("NAME", "SUFFIX", "render"),
+    ("SUFFIX", "render"),
     "guardagent.translation_reports",
     members={
-        "html": TranslationReportFormat("HTML", ".html", _as_html),
-        "json": TranslationReportFormat("JSON", ".json", _as_json),
-        "markdown": TranslationReportFormat("Markdown", ".md", _as_markdown),
+        "html": TranslationReportFormat(".html", lambda summary: html(_TITLE, _warning(summary), _sections(summary))),
+        # ASCII alone: the strings of others reach no terminal as control characters.
+        "json": TranslationReportFormat(".json", lambda summary: f"{json.dumps(summary, indent=2)}\n"),
+        "markdown": TranslationReportFormat(
+            ".md", lambda summary: markdown(_TITLE, _warning(summary), _sections(summary))
+        ),
     },
-    adapt=_format_of_module,
+    adapt=lambda module: TranslationReportFormat(module.SUFFIX, module.render),
 )
 
 _TITLE = "Translation report"

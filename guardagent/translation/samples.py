@@ -183,11 +183,9 @@ class Shape:
         if self.items is not None:
             yield from self.items.paths(f"{place}[]")
 
-    def _add_value(self, value: str | int) -> None:
-        if len(self.values) <= _MOST_VALUES and len(str(value)) <= _LONGEST_VALUE:
-            self.values[value] += 1
-        else:
-            self.values["\0"] += 1  # there are others
+    def _add_value(self, value: str | int, times: int = 1) -> None:
+        is_counted = value in self.values or (len(self.values) <= _MOST_VALUES and len(str(value)) <= _LONGEST_VALUE)
+        self.values[value if is_counted else "\0"] += times  # the latter: there are others
 
     def _few_values(self) -> tuple[Any, ...]:
         """The values of strings that come back, as those of a status do and those of an id do not."""
@@ -221,11 +219,8 @@ class Shape:
     def merge(self, other: Shape) -> None:
         """Adds the values of another place."""
         self.types += other.types
-        for value, count in other.values.items():
-            if value in self.values or len(self.values) <= _MOST_VALUES:
-                self.values[value] += count
-            else:
-                self.values["\0"] += count
+        for value, times in other.values.items():
+            self._add_value(value, times)
         for key, shape in other.keys.items():
             self.keys.setdefault(key, Shape()).merge(shape)
         if other.items is not None:

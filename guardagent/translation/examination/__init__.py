@@ -52,10 +52,7 @@ def examine(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
     Raises:
         InputError: a check of another package cannot be loaded.
     """
-    try:
-        key = "problems", repr(draft), id(context)
-    except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
-        return _problems(draft, context)
+    key = "problems", repr(draft), id(context)
     _, problems = context.once(key, lambda: (context, _problems(draft, context)))
     return problems
 

@@ -82,10 +82,13 @@ def disagreement(rule: str, judged_case: JudgedCase) -> str:
 
 
 def holding_cases(policies: Policies, rule: str, records: Iterable[Any]) -> tuple[Any, ...]:
-    """The cases of a rule that it decides as they expect."""
+    """The cases of a rule that it violates, or keeps, as they expect, whatever other rules decide."""
     records = tuple(records)
-    judged = zip(records, judged_cases(policies, rule, records), strict=True)
-    return tuple(record for record, each in judged if each.case and not disagreement(rule, each))
+    return tuple(
+        record
+        for record, each in zip(records, judged_cases(policies, rule, records), strict=True)
+        if each.case and each.verdict and (rule in each.verdict.rules) is expects_violation(each.case, rule)
+    )
 
 
 def is_first(case: Expectation | None) -> TypeGuard[Case]:
@@ -119,8 +122,9 @@ def _judged(policies: Policies, place: str, record: Any) -> JudgedCase:
     except InputError as error:
         return JudgedCase(_shortened(text), problem=str(error))
     except Exception as error:  # noqa: BLE001 - a record can hold anything, also what JSON cannot
-        shown = _shortened(text or repr(record) if not isinstance(error, RecursionError) else "")
-        return JudgedCase(shown, problem=f"{place}: is not a JSON record: {error_text(error):.200}")
+        return JudgedCase(
+            _shortened(text or repr(record)), problem=f"{place}: is not a JSON record: {error_text(error):.200}"
+        )
 
 
 def _shortened(text: str) -> str:

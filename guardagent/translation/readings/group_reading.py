@@ -102,15 +102,13 @@ def _mentions(text: str, name: str) -> bool:
 
 # --- groups
 
-_NOTHING = 0  # stands for the sentence of rules that quote none
-
 
 @dataclass(frozen=True, slots=True)
 class SentenceGroup:
     """Sentences that are read together.
 
     Attributes:
-        sentences: their numbers; empty for the rules that quote no sentence.
+        sentences: their numbers.
         draft: the draft of these sentences; None if there is none of all of them. One without rules declined them, or
             forgot them.
         problems: the reasons that drafts of these sentences cannot stand together.
@@ -150,7 +148,7 @@ def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tu
     """Groups the sentences that the rules of drafts connect, in the order of the document.
 
     A rule connects the enforceable sentences that it quotes; definitions do not connect. A rule that quotes no
-    enforceable sentence is in the group of those that it quotes, and the rules that quote none are in one group.
+    enforceable sentence is in the group of those that it quotes.
 
     Args:
         drafts: the drafts, of different sentences.
@@ -182,10 +180,10 @@ class _Grouping:
 
     def _anchors(self, rule: RuleDraft) -> frozenset[int]:
         quoted = frozenset(rule.quotes)
-        return quoted & self._enforceable or quoted or frozenset({_NOTHING})
+        return quoted & self._enforceable or quoted
 
     def group(self, component: frozenset[int]) -> SentenceGroup:
-        sentences, is_enforceable = tuple(sorted(component - {_NOTHING})), bool(component & self._enforceable)
+        sentences, is_enforceable = tuple(sorted(component)), bool(component & self._enforceable)
         try:
             return SentenceGroup(sentences, self._draft(component, sentences), (), is_enforceable)
         except InputError as error:
@@ -410,8 +408,6 @@ class GroupReader:
             return
         if due:
             find("unapplied_answer", f"The rules do not follow an answer about their sentences: {due[0].text}")
-        if not group.sentences:
-            find("ungrounded_rule", "These rules rest on no sentence.", [rule.id for rule in draft.rules])
         covered = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
         missing = sorted({*group.sentences} - covered) if group.enforceable else []
         if missing:

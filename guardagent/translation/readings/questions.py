@@ -375,13 +375,9 @@ def _hashes(numbers: Iterable[int], context: TranslationContext) -> tuple[str, .
     return tuple(dict.fromkeys(context.sentence(number).hash for number in sorted(numbers)))
 
 
-def _text(numbers: Iterable[int], context: TranslationContext) -> str | None:
-    return " ".join(context.sentence(number).text for number in sorted(numbers)) or None
-
-
 def _quoted(numbers: Iterable[int], context: TranslationContext) -> str:
-    text = _text(numbers, context)
-    return f'"{" ".join(text.split())}" ' if text else ""
+    text = " ".join(context.sentence(number).text for number in sorted(numbers))
+    return f'"{" ".join(text.split())}" '
 
 
 def _id(kind: str, sentences: Iterable[str], *content: Any) -> str:
