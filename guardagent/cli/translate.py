@@ -20,7 +20,6 @@ from guardagent.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from guardagent.translation.imports.report import ImportReport
     from guardagent.translation.pipeline import Translation
-    from guardagent.translation.review.dossier import ReviewDossier
     from guardagent.translation.review.page import Selection
 
 
@@ -171,7 +170,7 @@ def review(
     """
     from guardagent._support.files import save_text
     from guardagent.translation.review.dossier import ReviewStore, read_dossier
-    from guardagent.translation.review.page import review_page, selection
+    from guardagent.translation.review.page import review_page, selection, status_lines, status_record
 
     wanted = selection(only)
     if as_json and not status:
@@ -186,19 +185,13 @@ def review(
     if page is not None:
         save_text(page, review_page(dossier))
         note(f"wrote {page}")
-    if status:
-        _print_status(dossier, wanted, as_json=as_json)
-
-
-def _print_status(dossier: ReviewDossier, only: Selection, *, as_json: bool) -> None:
-    from guardagent.translation.review.page import status_lines, status_record
-
     if as_json:
-        print_json(status_record(dossier, only))
-    else:
+        print_json(status_record(dossier, wanted))
+    elif status:
         for line in status_lines(dossier):
             print_line(line)
-    raise typer.Exit(0 if dossier.is_complete else 1)
+    if status:
+        raise typer.Exit(0 if dossier.is_complete else 1)
 
 
 def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:

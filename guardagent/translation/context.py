@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import InputError
 from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
@@ -152,7 +152,7 @@ def read_inputs(
     names = {fact.name for fact in stated}
     context = TranslationContext(
         document=read_document(path, document_format),
-        tools=_tools(tools),
+        tools=read_tools(tools),
         samples=samples,
         facts=(*stated, *(fact for fact in facts_of_host(described) if fact.name not in names)),
         toolbox=tuple(_inside(Path(path), folder) for path in toolbox),
@@ -164,21 +164,6 @@ def read_inputs(
     if _digest(path) != digest:
         raise InputError(f"{path}: changed while it was read; run the translation again")
     return context
-
-
-def _tools(source: Any) -> tuple[ToolSchema, ...]:
-    """The tools of the agent.
-
-    Raises:
-        InputError: they cannot be read. A server that lists none is a wrong input, as is one that does not start.
-    """
-    try:
-        return read_tools(source)
-    except InputError:
-        raise
-    except GuardError as error:
-        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
-        raise InputError(f"tools {source!r}: {reason}; expected a server that lists its tools") from None
 
 
 def _digest(path: Path) -> str:

@@ -20,6 +20,7 @@ from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Proble
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, entry_of, read_answer
 
+ROUNDS = 2  # in which a draft is sent back with its problems
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
 Answers = Callable[[Sequence[int]], Mapping[str, str]]
@@ -51,20 +52,14 @@ class DraftAuthor:
         context: the inputs of the translation, with the facts and the failed output of the survey.
         model: makes the requests.
         examine: finds the problems of a draft.
-        rounds: how often a draft is sent back with its problems.
         answers: returns the answers that are part of each request.
     """
 
     def __init__(
-        self,
-        context: TranslationContext,
-        model: ModelRequests,
-        examine: Examine,
-        rounds: int = 2,
-        answers: Answers = lambda _: {},
+        self, context: TranslationContext, model: ModelRequests, examine: Examine, answers: Answers = lambda _: {}
     ) -> None:
         self._context, self._model = context, model
-        self._examine, self._rounds, self._answers = examine, rounds, answers
+        self._examine, self._answers = examine, answers
 
     def drafts(self, sentences: Sequence[int]) -> list[DraftResult]:
         """Returns a draft of some sentences, given by their numbers; several ones if the answer about all is cut."""
@@ -87,7 +82,7 @@ class DraftAuthor:
         return self._corrected(result, rulings)
 
     def _corrected(self, result: DraftResult, rulings: Mapping[str, str]) -> DraftResult:
-        for _ in range(self._rounds):
+        for _ in range(ROUNDS):
             found_problems = correctable(result.problems)
             if not found_problems or result.draft is None:
                 break
@@ -379,34 +374,26 @@ def draft_batches(sentences: Sequence[Sentence]) -> tuple[tuple[int, ...], ...]:
     Args:
         sentences: the sentences to draft, in the order of the document.
     """
-    return tuple(_batches(sentences))
-
-
-def _batches(sentences: Sequence[Sentence]) -> Iterator[tuple[int, ...]]:
-    batch: list[int] = []
+    batches: list[tuple[int, ...]] = []
     for unit in _units(sentences):
-        if batch and len(batch) + len(unit) > MOST:
-            yield tuple(batch)
-            batch = []
-        batch += [sentence.number for sentence in unit]
-    if batch:
-        yield tuple(batch)
+        numbers = tuple(sentence.number for sentence in unit)
+        if batches and len(batches[-1]) + len(numbers) <= MOST:
+            numbers = (*batches.pop(), *numbers)
+        batches.append(numbers)
+    return tuple(batches)
 
 
 def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
     """Yields runs of sentences of which each needs an earlier one of its run to be understood."""
     unit: list[Sentence] = []
     for sentence in sentences:
-        if unit and not (sentence.path == unit[0].path and _needs(sentence, unit) and len(unit) < LONGEST):
+        is_next = bool(unit) and sentence.path == unit[0].path and len(unit) < LONGEST
+        if unit and not (is_next and any(each.text in sentence.context for each in unit)):
             yield unit
             unit = []
         unit.append(sentence)
     if unit:
         yield unit
-
-
-def _needs(sentence: Sentence, others: Sequence[Sentence]) -> bool:
-    return any(each.text in sentence.context for each in others)
 
 
 # --- usable parts

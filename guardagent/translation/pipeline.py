@@ -203,17 +203,14 @@ class _Run:
         save_groups(
             self._folder, (reading.group for reading in state.readings if reading.readings == "open"), state.context
         )
-        before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
+        is_new = bool(previous.content) and self._path.read_text(encoding="utf-8") != assembly.text
+        before = self._path.with_suffix(f".previous{self._path.suffix}") if is_new else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
         changes = self._changes(before, review) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 
     # --- files
-
-    @property
-    def _previous_path(self) -> Path:
-        return self._path.with_suffix(f".previous{self._path.suffix}")
 
     def _write(self, assembly: PolicyAssembly, review: Review, before: Path | None) -> tuple[Path, ...]:
         """Writes the files, the policy and its review one right after the other.

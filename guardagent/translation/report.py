@@ -70,12 +70,13 @@ class Settlement:
 
     Attributes:
         resting: the hashes of the sentences that a rule rests on, by its id.
+        rules: the standing of each rule by its id.
     """
 
     def __init__(self, review: Review) -> None:
         open_items: list[ReviewQuestion | ReviewFinding] = [*review.open_questions]
         open_items += [finding for finding in review.findings if finding.blocking]
-        self._rules = {rule for open_item in open_items for rule in open_item.rules}
+        self._about = {rule for open_item in open_items for rule in open_item.rules}
         self._sentences = {sentence for open_item in open_items for sentence in open_item.sentences}
         # An item that names no rule is about all rules of its sentences.
         self._whole = {sentence for open_item in open_items if not open_item.rules for sentence in open_item.sentences}
@@ -83,20 +84,17 @@ class Settlement:
         for sentence in review.sentences:
             for name in sentence.rules:
                 self.resting.setdefault(name, {})[sentence.hash] = None
-        self._known = {rule.id: self._of_rule(rule) for rule in review.rules}
-
-    def of_rule(self, rule: ReviewedRule) -> RuleStanding:
-        return self._known[rule.id]
+        self.rules = {rule.id: self._of_rule(rule) for rule in review.rules}
 
     def of_sentence(self, sentence: ReviewedSentence) -> RuleStanding:
         """Returns the standing of a sentence with rules: the worst of theirs. A missing rule is open."""
-        states = [self._known.get(name, "open") for name in sentence.rules]
+        states = [self.rules.get(name, "open") for name in sentence.rules]
         if sentence.fate == "open" or sentence.hash in self._sentences or "open" in (states or ["open"]):
             return "open"
         return "single" if "single" in states else "settled"
 
     def _of_rule(self, rule: ReviewedRule) -> RuleStanding:
-        if rule.readings == "open" or rule.id in self._rules or self.resting[rule.id].keys() & self._whole:
+        if rule.readings == "open" or rule.id in self._about or self.resting[rule.id].keys() & self._whole:
             return "open"
         return "single" if rule.readings == "single" else "settled"
 
@@ -112,7 +110,7 @@ def outcome(review: Review) -> Literal[0, 1, 3]:
     if any(sentence.fate == "open" for sentence in review.sentences):
         return 3
     settlement = Settlement(review)
-    standings = {settlement.of_rule(rule) for rule in review.rules}
+    standings = {*settlement.rules.values()}
     standings |= {settlement.of_sentence(sentence) for sentence in review.sentences if sentence.fate == "rule"}
     blocking = any(finding.blocking for finding in review.findings)
     return 1 if blocking or review.open_questions or "open" in standings else 0
@@ -180,7 +178,7 @@ def _rule(rule: ReviewedRule, settlement: Settlement, places: Places) -> dict[st
         for digest in settlement.resting[rule.id]
         for at in places([digest])
     ]
-    return {"id": rule.id, "standing": settlement.of_rule(rule), "readings": rule.readings, "grounds": grounds}
+    return {"id": rule.id, "standing": settlement.rules[rule.id], "readings": rule.readings, "grounds": grounds}
 
 
 def _question(question: ReviewQuestion, places: Places, answer: RecordedAnswer | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,10 +30,6 @@ class Request:
     data: Mapping[str, Any]
     shared: Mapping[str, Any] = field(default_factory=dict)
     trusted: Mapping[str, Any] = field(default_factory=dict)
-
-    def after(self, problem: str, answer: str) -> Request:
-        """The same request once more, after an answer that is of no use."""
-        return Request(self.template, {**self.data, "problem": problem, "answer": answer}, self.shared, self.trusted)
 
 
 class ModelRequests:
@@ -82,7 +78,7 @@ class ModelRequests:
             except AnswerError as error:
                 problem = error
             failed.append(call)
-            request = request.after(str(problem), answer)
+            request = replace(request, data={**request.data, "problem": str(problem), "answer": answer})
         self._forget(failed)
         raise problem
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -258,13 +258,9 @@ class ToolSamples:
 
     def __init__(self, tool: str) -> None:
         self.tool, self.calls = tool, 0
-        self._examples: dict[tuple[str, ...], CallSample] = {}
+        self.examples: dict[tuple[str, ...], CallSample] = {}
         self._arguments, self._outputs = Shape(), Shape()
         self._failures: dict[str, FailedOutput] = {}
-
-    @property
-    def examples(self) -> Collection[CallSample]:
-        return self._examples.values()
 
     @cached_property
     def arguments(self) -> tuple[ShapePath, ...]:
@@ -291,9 +287,9 @@ class ToolSamples:
                 failure.count += 1
                 failure.others += event.status == "ok"
         kind = (type(output).__name__, *sorted(args))  # examples differ in form
-        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
+        if len(self.examples) < _EXAMPLES and (kind not in self.examples or self.examples[kind].output is None):
             failed = {"ok": False, "failed": True}.get(event.status or "")
-            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
+            self.examples[kind] = CallSample(short(args), None if output is None else short(output), failed)
 
 
 class TraceSamples:
@@ -366,9 +362,10 @@ def _events(record: Case | Trace) -> Iterator[Event]:
         yield from (step.event for step in record.steps)
 
 
-def _short(value: Any) -> str:
+def short(value: Any, most: int = _LONGEST_CALL) -> str:
+    """Returns a value as JSON of at most so many characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 2]} …"
+    return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
 # --- the host
@@ -500,7 +497,7 @@ def _cut(text: str, limit: int) -> str:
 
 def _tool_lines(samples: ToolSamples) -> Iterator[str]:
     yield f"tool {samples.tool}: {samples.calls} calls"
-    for example in samples.examples:
+    for example in samples.examples.values():
         status = {None: "", True: " (failed)", False: ""}[example.failed]
         yield f"  {example.args} -> {'no output' if example.output is None else example.output}{status}"
     for failure in samples.failures:

@@ -70,8 +70,12 @@ class OwnerAnswers:
         """
         hashes = {self._context.sentence(sentence).hash for sentence in sentences}
         own = [ruling for ruling in self.rulings if hashes & {*ruling.question.sentences}]
-        others = (ruling for ruling in self.rulings if ruling not in own and self._is_of_definition(ruling))
-        return {ruling.key: text for ruling, text in (*((ruling, _text(ruling)) for ruling in own), *_first(others))}
+        shown, room = {ruling.key: _text(ruling) for ruling in own}, MOST_CHARACTERS
+        for ruling in self.rulings:
+            if ruling not in own and self._is_of_definition(ruling):
+                room -= len(_text(ruling))
+                shown |= {ruling.key: _text(ruling)} if room >= 0 else {}
+        return shown
 
     def concerns(self, draft: Draft) -> bool:
         """Whether a new answer is about a definition that a draft quotes, and its author does not know it."""
@@ -89,15 +93,6 @@ def _text(ruling: Ruling) -> str:
     """The ruling with the reading that was chosen."""
     meaning = "" if ruling.choice.allowed is None or not ruling.choice.words else f" It means: {ruling.choice.words}"
     return f"{ruling.text}{meaning}"
-
-
-def _first(rulings: Iterable[Ruling]) -> Iterator[tuple[Ruling, str]]:
-    room = MOST_CHARACTERS
-    for ruling in rulings:
-        text = _text(ruling)
-        room -= len(text)
-        if room >= 0:
-            yield ruling, text
 
 
 # --- stages

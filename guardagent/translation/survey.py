@@ -121,14 +121,12 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
 
 
 def _require_each_once(answered: Sequence[int], wanted: Sequence[int]) -> None:
-    missing = [number for number in wanted if number not in answered]
-    others = sorted({number for number in answered if number not in wanted})
-    twice = sorted({number for number in answered if answered.count(number) > 1})
-    problems = [
-        f"{text} {', '.join(map(str, numbers))}"
-        for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
-        if numbers
-    ]
+    wrong = {
+        "missing": [number for number in wanted if number not in answered],
+        "not asked for": sorted({*answered} - {*wanted}),
+        "twice": sorted({number for number in answered if answered.count(number) > 1}),
+    }
+    problems = [f"{text}: {', '.join(map(str, numbers))}" for text, numbers in wrong.items() if numbers]
     if problems:
         raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
 

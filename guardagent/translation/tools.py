@@ -21,7 +21,7 @@ from typing import Any
 
 from guardagent._support.files import parse_json, read_text
 from guardagent.batch.json_object import near_miss
-from guardagent.errors import InputError, error_text
+from guardagent.errors import GuardError, InputError, error_text
 
 # --- definitions in JSON
 
@@ -140,7 +140,8 @@ def read_tool(value: Any, where: str) -> ToolSchema:
 
 def read_only_hint(annotations: Any) -> bool | None:
     """Returns what the annotations of an MCP tool say about changes; None if they say nothing."""
-    hint = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    is_record = isinstance(annotations, Mapping)
+    hint = annotations.get("readOnlyHint") if is_record else getattr(annotations, "readOnlyHint", None)
     return hint if isinstance(hint, bool) else None
 
 
@@ -304,8 +305,8 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
     if schema is not None:
         described = object_schema(schema, f"{where}: the schema of {string!r}")
         description = _string(tool, "description") or inspect.getdoc(tool) or ""
-        hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
-        return ToolSchema(string, description, described, _output_of(tool), hint if isinstance(hint, bool) else None)
+        hint = read_only_hint(getattr(tool, "annotations", None))
+        return ToolSchema(string, description, described, _output_of(tool), hint)
     function = next((attribute for key in _FUNCTIONS if callable(attribute := getattr(tool, key, None))), None)
     if function is None and callable(tool):
         function = tool
@@ -352,8 +353,8 @@ def read_tools(source: Any) -> tuple[ToolSchema, ...]:
             `mcp:COMMAND`, which is started, or `mcp:URL`; or the tools as functions, objects or decoded JSON.
 
     Raises:
-        InputError: the source does not exist, or its content is not a tool; the message says what it is.
-        GuardError: the server does not list its tools.
+        InputError: the source does not exist, its content is not a tool, or the server does not list its tools; the
+            message says what it is.
     """
     if isinstance(source, os.PathLike):
         source = os.fspath(source)
@@ -391,7 +392,11 @@ def _from_server(command: str) -> tuple[ToolSchema, ...]:
         target = UrlTarget(command, {})
     else:
         target = CommandTarget(_words(command))
-    tools = asyncio.run(list_tools(target))
+    try:
+        tools = asyncio.run(list_tools(target))
+    except GuardError as error:
+        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
+        raise InputError(f"tools '{_MCP}{command}': {reason}; expected a server that lists its tools") from None
     definitions = [
         {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, **_output_keys(tool.more)}
         for tool in tools

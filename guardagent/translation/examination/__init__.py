@@ -6,7 +6,6 @@ executed and that it denies are counted: either it is too tight, or the agent br
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -33,7 +32,7 @@ from guardagent.translation.examination.examined import (
     judged_cases,
     lint_problems,
 )
-from guardagent.translation.samples import conceal, read_records
+from guardagent.translation.samples import conceal, read_records, short
 from guardagent.types import Verdict, thaw
 
 __all__ = ["examine", "examine_policy"]
@@ -167,14 +166,6 @@ def _execution_problems(policies: Policies, path: Path | str) -> Iterator[Proble
     yield from executions.problems()
 
 
-def _history_of(record: Case) -> Trace:
-    """The history of a case: nobody knows whether the proposed call was executed.
-
-    The state and the facts of a case are those of its proposed call. At the time of an earlier call, they were others.
-    """
-    return Trace(record.id, tuple(TraceStep(event) for event in record.history), principal=record.principal)
-
-
 class _Executions:
     """Counts the executed calls of traces, and those that a policy denies."""
 
@@ -187,8 +178,10 @@ class _Executions:
 
     def add(self, record: Case | Trace) -> None:
         """Judges a trace, or the history of a case by the rules that need neither its state nor its facts."""
-        trace = record if isinstance(record, Trace) else _history_of(record)
-        left_out = frozenset() if record is trace else self._momentary
+        trace, left_out = record, frozenset[str]()
+        if isinstance(trace, Case):  # nobody knows whether its proposed call, to which state and facts belong, ran
+            steps = tuple(map(TraceStep, trace.history))
+            trace, left_out = Trace(trace.id, steps, principal=trace.principal), self._momentary
         self._calls.update(step.event.tool for step in trace.steps if _is_executed(step))
         judge_events(self._policies, trace, partial(self._count, trace, left_out))
 
@@ -238,6 +231,4 @@ def _is_executed(step: TraceStep) -> bool:
 def _shown_call(trace: Trace, at: int) -> str:
     """A call, without secrets."""
     event = trace.steps[at].event
-    args = json.dumps(conceal(thaw(event.args)), ensure_ascii=False, default=str)
-    shown = args if len(args) <= _LONGEST_CALL else f"{args[:_LONGEST_CALL]} …"
-    return f"{trace.id!r} events[{at}]: {event.tool} {shown}"
+    return f"{trace.id!r} events[{at}]: {event.tool} {short(conceal(thaw(event.args)), _LONGEST_CALL)}"

@@ -503,7 +503,7 @@ def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
 
 def _is_unclear(samples: ToolSamples) -> bool:
     """Whether outputs look like failures, or no call is recorded as failed or not."""
-    return bool(samples.failures) or all(example.failed is None for example in samples.examples)
+    return bool(samples.failures) or all(example.failed is None for example in samples.examples.values())
 
 
 _SEVERAL_TOOLS = 2  # a rule about one tool is about that kind of call

@@ -164,17 +164,13 @@ def load_draft(draft: Draft, context: TranslationContext) -> LoadedDraft:
     if frame_problem := _load({**frame, "policies": [_EMPTY_RULE]}, context)[1]:
         return LoadedDraft(None, frame_problem=frame_problem)
     wrong = _load_declarations(draft, frame, context)
-    rules = tuple(_load_rule(rule, frame, context) for rule in draft.rules)
+    rules = tuple(
+        (None, problem) if (problem := _refused(rule)) else _load({**frame, "policies": [rule.source]}, context)
+        for rule in draft.rules
+    )
     if not rules or wrong or any(problem for _, problem in rules):
         return LoadedDraft(None, "", "", wrong, rules)
     return LoadedDraft(*_load(draft.content(context), context), rules=rules)
-
-
-def _load_rule(rule: RuleDraft, frame: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:
-    """Loads a rule alone."""
-    if problem := _refused(rule):
-        return None, problem
-    return _load({**frame, "policies": [rule.source]}, context)
 
 
 def _load(content: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:

@@ -74,7 +74,12 @@ def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
     waiting = [text]
     while waiting:
         mentioned = waiting.pop()
-        for key, name, value in _declared(drafts):
+        for key, name, value in (
+            (key, str(name), value)
+            for draft in drafts
+            for key, names in draft.declarations.items()
+            for name, value in names.items()
+        ):
             if not _mentions(mentioned, name.partition("(")[0]):
                 continue
             known = declarations.setdefault(key, {})
@@ -83,13 +88,6 @@ def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
             if known.setdefault(name, value) != value:
                 raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
     return declarations
-
-
-def _declared(drafts: Sequence[Draft]) -> Iterable[tuple[str, str, Any]]:
-    for draft in drafts:
-        for key, names in draft.declarations.items():
-            for name, value in names.items():
-                yield key, str(name), value
 
 
 def _text(value: Any) -> str:

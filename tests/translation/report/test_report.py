@@ -175,7 +175,7 @@ def test_the_standing_is_that_of_the_readings_questions_and_findings(
 ) -> None:
     """Of each rule, and of each sentence with rules."""
     settlement = Settlement(review)
-    standings: list[RuleStanding] = [settlement.of_rule(rule) for rule in review.rules]
+    standings: list[RuleStanding] = [*settlement.rules.values()]
     assert " ".join(standings) == rules
     assert " ".join(settlement.of_sentence(sentence) for sentence in review.sentences) == sentences
 
