@@ -16,7 +16,7 @@ from guardagent.policy.documents import Sentence
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.assembly.layout import PolicyDumper, dumped
 from guardagent.translation.context import TranslationContext, sentences_text
-from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
+from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft, new_facts
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, entry_of, read_answer
 
@@ -310,7 +310,7 @@ def read_draft(answer: str, sentences: Collection[int], last: int, known: Collec
         tuple(sentences),
         rules,
         {key: names for key, names in content.declarations.items() if names},
-        tuple(fact for fact in content.facts if fact.name not in known),
+        new_facts(content.facts, known),
         {entry.sentence: " ".join(entry.reason.split()) for entry in content.declined},
         tuple(_ambiguous(entry, rules) for entry in content.ambiguous),
     )

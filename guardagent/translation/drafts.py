@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from guardagent.errors import AnswerError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.context import TranslationContext
@@ -39,6 +40,18 @@ class RuleDraft:
     def source(self) -> dict[str, Any]:
         """The policy as in a policy file."""
         return {"id": self.id, **self.rule}
+
+
+def new_facts(facts: Iterable[NeededFact], known: Collection[str]) -> tuple[NeededFact, ...]:
+    """Returns the facts of an answer that are not known.
+
+    Raises:
+        AnswerError: the name of a fact is blank, or has several lines.
+    """
+    facts = tuple(facts)
+    if bad := [fact.name for fact in facts if not fact.name.strip() or not fact.name.isprintable()]:
+        raise AnswerError(f"the name of a fact is {bad[0]!r:.60}; expected a name such as user_confirmed")
+    return tuple(fact for fact in facts if fact.name not in known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,22 @@ def entry_of(kind: type[T], value: Any, place: str = "") -> T:
         raise AnswerError(str(error)) from None
 
 
+def require_each_once(answered: Sequence[int], wanted: Sequence[int], things: str) -> None:
+    """Requires that the entries of an answer are about exactly these numbers.
+
+    Raises:
+        AnswerError: a number is missing, there is another one, or one twice.
+    """
+    wrong = {
+        "missing": [number for number in wanted if number not in answered],
+        "not asked for": sorted({*answered} - {*wanted}),
+        "twice": sorted({number for number in answered if answered.count(number) > 1}),
+    }
+    problems = [f"{text}: {', '.join(map(str, numbers))}" for text, numbers in wrong.items() if numbers]
+    if problems:
+        raise AnswerError(f"expected each of the {things} exactly once; {'; '.join(problems)}")
+
+
 def _without_nulls(value: Any, depth: int = 2) -> Any:
     """A value without the empty keys of its own and of its entries. Deeper ones, as in cases, have a meaning."""
     if isinstance(value, list):

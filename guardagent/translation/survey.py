@@ -10,7 +10,8 @@ from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.review.record import Fate, NeededFact
 from guardagent.translation.context import TranslationContext, sentences_text
-from guardagent.translation.requests import ModelRequests, read_answer
+from guardagent.translation.drafts import new_facts
+from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
 BATCH = 40
 
@@ -107,28 +108,16 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
         AnswerError: it is not a survey of exactly these sentences.
     """
     content = read_answer(answer, _SurveyAnswer)
-    _require_each_once([entry.number for entry in content.sentences], group)
+    require_each_once([entry.number for entry in content.sentences], group, "sentences")
     try:
         compile_pattern(content.failed_output)
     except PatternError as error:
         raise AnswerError(f"failed_output: is not a valid regular expression: {error}; expected RE2 syntax") from None
-    known = {fact.name for fact in context.facts}
     return Survey(
         dict(sorted((entry.number, _fate(entry, context)) for entry in content.sentences)),
-        tuple(fact for fact in content.facts if fact.name not in known),
+        new_facts(content.facts, [fact.name for fact in context.facts]),
         content.failed_output,
     )
-
-
-def _require_each_once(answered: Sequence[int], wanted: Sequence[int]) -> None:
-    wrong = {
-        "missing": [number for number in wanted if number not in answered],
-        "not asked for": sorted({*answered} - {*wanted}),
-        "twice": sorted({number for number in answered if answered.count(number) > 1}),
-    }
-    problems = [f"{text}: {', '.join(map(str, numbers))}" for text, numbers in wrong.items() if numbers]
-    if problems:
-        raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
 
 
 def _fate(entry: _SentenceEntry, context: TranslationContext) -> tuple[Fate, str]:

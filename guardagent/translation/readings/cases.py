@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from guardagent.errors import AnswerError
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Problem, RuleDraft
-from guardagent.translation.requests import ModelRequests, read_answer
+from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
 BATCH = 60  # cases in one request
 _VERDICTS = {"fine": False, "against": True, "unclear": None}
@@ -152,8 +151,7 @@ def _case_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
 
 
 def _read(answer: str, count: int) -> list[CaseReading]:
-    entries = {entry.case: entry for entry in read_answer(answer, _CasesAnswer).cases}
-    if missing := [number for number in range(1, count + 1) if number not in entries]:
-        raise AnswerError(f"expected each of the {count} cases once; missing: {', '.join(map(str, missing))}")
-    ordered = (entries[number] for number in range(1, count + 1))
+    entries = read_answer(answer, _CasesAnswer).cases
+    require_each_once([entry.case for entry in entries], range(1, count + 1), "cases")
+    ordered = sorted(entries, key=lambda entry: entry.case)
     return [CaseReading(_VERDICTS[entry.verdict], " ".join(entry.why.split())) for entry in ordered]

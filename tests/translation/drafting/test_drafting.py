@@ -180,6 +180,7 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
         (block(RULE.replace("sentence: 4", "sentence: 7")), "there is no sentence 7"),
         (block("ambiguous: [{sentence: 7, question: 'a?', readings: ['x', 'y']}]\n"), "there is no sentence 7"),
         (block(RULE + "declarations: {constants: 5}\n"), "declarations.constants: is 5; expected a mapping"),
+        (block("facts: [{name: ' '}]\n" + RULE), "the name of a fact is ' '"),
         (block("declined: [{sentence: 4}]\n"), "key 'reason' is missing"),
         (block("ambiguous: [{sentence: 4, question: 'a?', readings: ['x', 'x']}]\n"), "two different"),
         (block(RULE + OWN.replace("follows: 2", "follows: 3")), "the reading 3 is followed; there are 2"),
