@@ -71,15 +71,11 @@ def selected(
 def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
     """The declarations that a text mentions, and those that these mention."""
     declarations: dict[str, dict[str, Any]] = {}
+    declared = [(key, *pair) for draft in drafts for key, names in draft.declarations.items() for pair in names.items()]
     waiting = [text]
     while waiting:
         mentioned = waiting.pop()
-        for key, name, value in (
-            (key, str(name), value)
-            for draft in drafts
-            for key, names in draft.declarations.items()
-            for name, value in names.items()
-        ):
+        for key, name, value in declared:
             if not _mentions(mentioned, name.partition("(")[0]):
                 continue
             known = declarations.setdefault(key, {})
