@@ -128,7 +128,8 @@ class MeteredCall:
         if self.answer is not None and self.error is None:
             used = self.answer.usage
         with self._meter.lock:
-            self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
+            used = used if isinstance(used, Usage) else Usage()
+            self._meter.usage += replace(used, calls=1, seconds=time.perf_counter() - self._started)
             if self.error is None:
                 self._store()
         return error is None or isinstance(error, Exception)  # a cancellation or an interrupt is not suppressed
@@ -145,9 +146,10 @@ class MeteredCall:
         return None
 
     def _store(self) -> None:
-        assert self.answer is not None
+        meter = self._meter
         try:
-            self._meter.store(self._call, self.answer)
+            if meter.cache and meter.model is not None and self.answer is not None:
+                meter.cache.put(meter.model, self._call, self.answer)
         except GuardError as error:
             self.error = _as_model_error(error)
 
@@ -190,13 +192,6 @@ class Meter:
             cost = completion.usage.cost if self.counts_cached else 0.0
             self.usage += replace(completion.usage, calls=1, cached=1, cost=cost)
         return completion
-
-    def record(self, used: Usage, seconds: float) -> None:
-        self.usage += replace(used, calls=1, seconds=seconds)
-
-    def store(self, call: ModelCall, answer: Completion) -> None:
-        if self.cache and self.model is not None:
-            self.cache.put(self.model, call, answer)
 
     def _require_affordable(self, model: Model, call: ModelCall) -> None:
         """Makes sure that the prompt, at three bytes a token, and the longest answer fit under the cap."""

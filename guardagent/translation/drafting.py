@@ -254,7 +254,7 @@ class _QuoteEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class _RuleEntry:
+class _RuleAnswer:
     """The keys of a rule that are not those of a policy, which the examination reads."""
 
     id: str
@@ -351,7 +351,7 @@ def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequenc
 
 def _rule_draft(content: Mapping[str, Any], place: str) -> RuleDraft:
     own = [key for key in ("id", "quotes", "cases") if key in content]
-    entry = entry_of(_RuleEntry, {key: content[key] for key in own}, place)
+    entry = entry_of(_RuleAnswer, {key: content[key] for key in own}, place)
     quotes: dict[int, str] = {}
     for quote in entry.quotes:
         words = " ".join(quote.words.split())
