@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from guardagent.errors import AnswerError, GuardError, InputError, ModelError, UnsentError, error_text
+from guardagent.errors import GuardError, InputError, ModelError, UnsentError, error_text
 from guardagent.models import Completion, Model, model_name
 from guardagent.models.prompts import ModelCall
 from guardagent.models.redaction import scrub
@@ -124,9 +124,8 @@ class MeteredCall:
         self.error = self._problem(error)
         if isinstance(self.error, UnsentError):
             return True
-        used = self.error.usage if isinstance(self.error, AnswerError) else None
-        if self.answer is not None and self.error is None:
-            used = self.answer.usage
+        paid = self.answer if self.error is None else self.error  # an answer that cannot be read was paid for, too
+        used = getattr(paid, "usage", None)
         with self._meter.lock:
             used = used if isinstance(used, Usage) else Usage()
             self._meter.usage += replace(used, calls=1, seconds=time.perf_counter() - self._started)
