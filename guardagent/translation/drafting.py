@@ -211,7 +211,7 @@ def draft_text(draft: Draft) -> str:
                 sentence=ambiguity.sentence,
                 question=ambiguity.question,
                 readings=list(ambiguity.readings),
-                follows=(0, *ambiguity.readings).index(ambiguity.follows or 0),
+                follows=ambiguity.readings.index(ambiguity.follows) + 1 if ambiguity.follows else 0,
                 otherwise=list(map(_rule_record, ambiguity.otherwise)),
             )
             for ambiguity in draft.ambiguities
@@ -227,7 +227,7 @@ def _filled(**values: Any) -> dict[str, Any]:
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
     quotes = [_OneLine(sentence=at, words=line) for at, words in rule.quotes.items() for line in words.splitlines()]
-    cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
+    cases = list(map(_OneLine, rule.cases))
     return {"id": rule.id, "quotes": quotes, **rule.rule, **({"cases": cases} if cases else {})}
 
 
@@ -303,8 +303,8 @@ def read_draft(answer: str, sentences: Collection[int], last: int, known: Collec
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
-    if unknown := next((key for key in content.declarations if key not in DECLARATIONS), ""):
-        raise AnswerError(f"declarations: unknown key {unknown!r:.80}{name_hint(unknown, DECLARATIONS)}")
+    if unknown := [key for key in content.declarations if key not in DECLARATIONS]:
+        raise AnswerError(f"declarations: unknown key {unknown[0]!r:.80}{name_hint(unknown[0], DECLARATIONS)}")
     rules = tuple(_rule_draft(entry, f"rules[{at}]") for at, entry in enumerate(content.rules))
     draft = Draft(
         tuple(sentences),
