@@ -100,9 +100,14 @@ class DraftAuthor:
 
     def _mended(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> Draft:
         """The draft with a new answer about the rules that have problems. The others stay, and are not sent."""
-        part = failed_part(draft, problems)
-        answer = self._ask(part.sentences, rulings, problems_text(problems), draft_text(part))
-        return merged(draft, part, answer)
+
+        def answered(some: Sequence[Problem]) -> tuple[Draft, Draft]:
+            part = failed_part(draft, some)
+            return part, self._ask(part.sentences, rulings, problems_text(some), draft_text(part))
+
+        for part, answer in self._model.divided(answered, problems):
+            draft = merged(draft, part, answer)
+        return draft
 
     def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
         context, rulings = self._context, {**rulings, **self._answers(sentences)}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_te
 from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
-from tests.models.server import text
+from tests.models.server import Reply, text
 from tests.translation.library import DRAFT, block, context, translator
 
 # --- authors of drafts, against a scripted server
@@ -80,6 +81,23 @@ def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:
     both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
     serve(translator(draft=lambda user: both if "sixth" in user else WRONG))
     assert len(author(tmp_path).drafts((4, 5))[0].problems) == 1
+
+
+def test_a_correction_whose_answer_is_cut_is_divided(serve: Serve, tmp_path: Path) -> None:
+    """The author gets the problems in two halves."""
+    both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
+    rules, _, card = DRAFT.partition("  - id: card_checked")
+    parts = {"rule loan_limit: ": rules, "rule card_checked: ": f"rules:\n  - id: card_checked{card}"}
+    script = translator(draft=lambda user: next((part for name, part in parts.items() if name in user), both))
+
+    def reply(request: dict[str, Any]) -> Reply:
+        is_whole = all(name in request["messages"][-1]["content"] for name in parts)
+        return text("rules:", finish_reason="length") if is_whole else script(request)
+
+    server = serve(reply)
+    result = author(tmp_path).drafts((4, 5))[0]
+    assert (result.problems, result.error, len(server.requests)) == ((), "", 4)
+    assert result.draft == read_draft(block(DRAFT), (4, 5), 6)
 
 
 def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
