@@ -67,8 +67,7 @@ class DraftAuthor:
             parts = self._model.divided(lambda part: self._ask(part, {}, "", ""), sentences)
         except ModelError as error:
             return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
-        results = (DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context))) for draft in parts)
-        return [self._corrected(result, {}) for result in results]
+        return [self._corrected(self._examined(draft), {}) for draft in parts]
 
     def mend(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> DraftResult:
         """Returns a draft without the given problems: those that answers of a reviewer revealed.
@@ -82,32 +81,42 @@ class DraftAuthor:
         return self._corrected(result, rulings)
 
     def _corrected(self, result: DraftResult, rulings: Mapping[str, str]) -> DraftResult:
+        refused: list[Problem] = []
         for _ in range(ROUNDS):
-            found_problems = correctable(result.problems)
-            if not found_problems or result.draft is None:
+            found_problems, draft = correctable(result.problems), result.draft
+            if not found_problems or draft is None:
                 break
             if not self._model.may_correct:
                 return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
             try:
-                draft = self._mended(result.draft, found_problems, rulings)
+                answers = self._answered(draft, found_problems, rulings, refused)
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, DraftResult(result.sentences, draft, tuple(self._examine(draft, self._context)))
+            before, after = result, self._examined(_all_merged(draft, answers))
             result = better(before, after)
+            refused = [problem for problem in after.problems if problem.fatal] if result is before else []
+            sound = [(part, _without(answer, refused)) for part, answer in answers]
+            if refused and any(answer.rules for _, answer in sound):
+                result = better(before, self._examined(_all_merged(draft, sound)))
             if _insists(before, after):
                 break
         return result
 
-    def _mended(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> Draft:
-        """The draft with a new answer about the rules that have problems. The others stay, and are not sent."""
+    def _answered(
+        self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str], refused: Iterable[Problem]
+    ) -> list[tuple[Draft, Draft]]:
+        """The rules that have problems, and a new answer about them, perhaps in parts. The others are not sent."""
 
         def answered(some: Sequence[Problem]) -> tuple[Draft, Draft]:
             part = failed_part(draft, some)
-            return part, self._ask(part.sentences, rulings, problems_text(some), draft_text(part))
+            names = {rule.id for rule in part.rules}
+            problem = problems_text([*some, *(_not_taken(other) for other in refused if other.rule in names)])
+            return part, self._ask(part.sentences, rulings, problem, draft_text(part))
 
-        for part, answer in self._model.divided(answered, problems):
-            draft = merged(draft, part, answer)
-        return draft
+        return self._model.divided(answered, problems)
+
+    def _examined(self, draft: Draft) -> DraftResult:
+        return DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context)))
 
     def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
         context, rulings = self._context, {**rulings, **self._answers(sentences)}
@@ -118,6 +127,10 @@ class DraftAuthor:
         known = {fact.name for fact in context.facts}
         read = partial(read_draft, sentences=sentences, last=len(context.document.sentences), known=known)
         return replace(self._model.ask(request, read), rulings=tuple(rulings))
+
+
+def _not_taken(problem: Problem) -> Problem:
+    return replace(problem, message=f"your correction of it was not taken: {problem.message}")
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
@@ -146,6 +159,12 @@ def failed_part(draft: Draft, problems: Iterable[Problem]) -> Draft:
         declined={number: reason for number, reason in draft.declined.items() if number in sentences},
         ambiguities=tuple(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence in sentences),
     )
+
+
+def _all_merged(draft: Draft, answers: Iterable[tuple[Draft, Draft]]) -> Draft:
+    for part, answer in answers:
+        draft = merged(draft, part, answer)
+    return draft
 
 
 def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
@@ -185,6 +204,12 @@ def _insists(first: DraftResult, second: DraftResult) -> bool:
     """Whether an author left problems that are not fatal exactly as they were: the reviewer decides about them."""
     same = {*correctable(first.problems)} == {*correctable(second.problems)}
     return same and not any(problem.fatal for problem in second.problems)
+
+
+def _without(answer: Draft, problems: Iterable[Problem]) -> Draft:
+    """A correction without the rules that have problems, so that it counts for the others."""
+    names = {problem.rule for problem in problems}
+    return replace(answer, rules=tuple(rule for rule in answer.rules if rule.id not in names))
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:

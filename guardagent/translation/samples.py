@@ -142,11 +142,13 @@ class ShapePath:
     Attributes:
         types: the types there, the most frequent first.
         values: all values there, if they are few and come back; else empty.
+        description: what a schema says of it.
     """
 
     path: str
     types: tuple[str, ...]
     values: tuple[Any, ...] = ()
+    description: str = ""
 
 
 @dataclass(slots=True)
@@ -411,7 +413,9 @@ def _schema_paths(schema: Any, place: str, depth: int = 0) -> Iterator[ShapePath
     names = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)]
     types = tuple(_SCHEMA_TYPES.get(name, name) for name in names or ["object" if properties else "string"])
     if place:
-        yield ShapePath(place, types, tuple(conceal(enum)) if isinstance(enum, list) else ())
+        about = schema.get("description")
+        described = " ".join(about.split()) if isinstance(about, str) else ""
+        yield ShapePath(place, types, tuple(conceal(enum)) if isinstance(enum, list) else (), described)
     for name, part in properties.items():
         yield from _schema_paths(part, f"{place}.{name}" if place else str(name), depth + 1)
     yield from _schema_paths(schema.get("additionalProperties"), f"{place}.*" if place else "*", depth + 1)
@@ -420,8 +424,10 @@ def _schema_paths(schema: Any, place: str, depth: int = 0) -> Iterator[ShapePath
 
 def facts_of_host(host: Mapping[str, tuple[ShapePath, ...]]) -> tuple[FactDescription, ...]:
     """Returns the facts that a host describes, with their types."""
-    names = [path for path in host.get("facts", ()) if not re.search(r"[.*\[(]", path.path)]
-    return tuple(FactDescription(path.path, "", path.types[0] if path.types[0] in TYPES else "") for path in names)
+    paths = [path for path in host.get("facts", ()) if not re.search(r"[.*\[(]", path.path)]
+    return tuple(
+        FactDescription(path.path, path.description, path.types[0] if path.types[0] in TYPES else "") for path in paths
+    )
 
 
 # --- facts
@@ -509,4 +515,5 @@ def _tool_lines(samples: ToolSamples) -> Iterator[str]:
 def _shape_lines(name: str, paths: tuple[ShapePath, ...]) -> Iterator[str]:
     for path in paths:
         values = f" in {json.dumps(path.values, ensure_ascii=False)}" if path.values else ""
-        yield f"{name} {path.path}: {' or '.join(path.types)}{values}"
+        about = f" ({path.description})" if path.description else ""
+        yield f"{name} {path.path}: {' or '.join(path.types)}{values}{about}"

@@ -176,6 +176,27 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
     assert "[5]" not in user.partition("Translate these sentences")[2]
 
 
+def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, tmp_path: Path) -> None:
+    """The next request is about the others, and says why theirs was not taken."""
+
+    def limits(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
+        for rule in draft.rules:
+            for limit in ("< 6", "< 7"):
+                if limit in rule.rule["temporal"]:
+                    yield Problem("case", f"the limit is {limit}", rule.id, fatal=limit == "< 7")
+
+    first = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
+    worse = first.replace("n < 6) AND", "n < 7) AND").replace("n < 6", "n < 5")
+    answers = iter([first, worse, DRAFT])
+    server = serve(translator(draft=lambda _: next(answers)))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    result = DraftAuthor(context(tmp_path), model, limits).drafts((4, 5))[0]
+    assert (result.problems, len(server.requests)) == ((), 3)
+    user = server.requests[2]["messages"][-1]["content"].partition("Some rules")[2]
+    assert "was not taken: the limit is < 7" in user
+    assert "n < 5" not in user
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
