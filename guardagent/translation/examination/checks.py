@@ -445,7 +445,7 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
         yield problem_of(rule.draft, "untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
         shown = "; ".join(
-            f"({at}) {mutant.description}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
+            f"({at}) {mutant.kind}: {mutant.text}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
         )
         text = f"no case notices these changes of the rule: {shown}; add a case for each whose verdict they change"
         yield problem_of(rule.draft, "mutant", text)
@@ -462,11 +462,14 @@ def check_lint(examined: ExaminedDraft) -> Iterator[Problem]:
     """Lints the draft alone: contradictory and vacuous rules are fatal. Nothing if the draft does not load as a whole.
 
     Sentences can contradict each other. Then each rule is right, and only the owner of the document can say what holds.
+    The examples of the solver are left out: they differ from run to run, and so would the request for a correction.
     """
     if examined.policies is not None:
         sentences = {rule.id: rule.sentences for rule in examined.draft.rules}
         problems = lint_problems(examined.policies, sentences, known=examined.known_calls)
-        yield from (_of_document(problem, sentences) for problem in problems if problem.kind not in _OF_WHOLE_POLICIES)
+        for problem in problems:
+            if problem.kind not in _OF_WHOLE_POLICIES:
+                yield _of_document(replace(problem, example=""), sentences)
 
 
 def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> Problem:
