@@ -111,22 +111,38 @@ class DraftAuthor:
             part = failed_part(draft, some)
             names = {rule.id for rule in part.rules}
             problem = problems_text([*some, *(_not_taken(other) for other in refused if other.rule in names)])
-            return part, self._ask(part.sentences, rulings, problem, draft_text(part))
+            return part, self._ask(part.sentences, rulings, problem, draft_text(part, lacking(some)), part.rules)
 
         return self._model.divided(answered, problems)
 
     def _examined(self, draft: Draft) -> DraftResult:
         return DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context)))
 
-    def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
+    def _ask(
+        self,
+        sentences: Sequence[int],
+        rulings: Mapping[str, str],
+        problem: str,
+        answer: str,
+        rules: Sequence[RuleDraft] = (),
+    ) -> Draft:
         context, rulings = self._context, {**rulings, **self._answers(sentences)}
         text = sentences_text(map(context.sentence, sentences))
         data = {"sentences": text, "problem": problem, "answer": answer}
         language = self._context.once("language", language_reference)
         request = context.request("draft", rulings, data, language=language, failed_output=context.failed_output)
         known = {fact.name for fact in context.facts}
-        read = partial(read_draft, sentences=sentences, last=len(context.document.sentences), known=known)
+        last = len(context.document.sentences)
+        read = partial(read_draft, sentences=sentences, last=last, known=known, existing=rules)
         return replace(self._model.ask(request, read), rulings=tuple(rulings))
+
+
+def lacking(problems: Iterable[Problem]) -> frozenset[str]:
+    """Returns the rules that lack cases, and have no other problem."""
+    problems = list(problems)
+    return frozenset(problem.rule for problem in problems) - {
+        other.rule for other in problems if other.kind != "mutant"
+    }
 
 
 def _not_taken(problem: Problem) -> Problem:
@@ -229,12 +245,16 @@ def problems_text(problems: Iterable[Problem]) -> str:
     )
 
 
-def draft_text(draft: Draft) -> str:
-    """Returns a draft in the form of an answer."""
+_SHOWN_CASES = 2
+
+
+def draft_text(draft: Draft, lacking: Collection[str] = ()) -> str:
+    """Returns a draft in the form of an answer; of rules that only lack cases, with few of the cases they have."""
+    rules = [replace(rule, cases=rule.cases[:_SHOWN_CASES]) if rule.id in lacking else rule for rule in draft.rules]
     content = {
         "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
         "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
-        "rules": list(map(_rule_record, draft.rules)),
+        "rules": list(map(_rule_record, rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
             _filled(
@@ -293,6 +313,12 @@ class _RuleAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class _MoreCases:
+    id: str
+    add_cases: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _DeclinedEntry:
     sentence: int
     reason: str
@@ -316,7 +342,13 @@ class _DraftAnswer:
     ambiguous: tuple[_AmbiguousEntry, ...] = ()
 
 
-def read_draft(answer: str, sentences: Collection[int], last: int, known: Collection[str] = ()) -> Draft:
+def read_draft(
+    answer: str,
+    sentences: Collection[int],
+    last: int,
+    known: Collection[str] = (),
+    existing: Sequence[RuleDraft] = (),
+) -> Draft:
     """Reads a draft.
 
     Args:
@@ -324,6 +356,7 @@ def read_draft(answer: str, sentences: Collection[int], last: int, known: Collec
         sentences: the numbers of the sentences that were to be translated.
         last: the number of the last sentence of the document.
         known: the names of the facts that need no declaration.
+        existing: the rules that it can add cases to.
 
     Raises:
         AnswerError: the answer is not a draft, or is about a sentence that the document does not have.
@@ -335,7 +368,7 @@ def read_draft(answer: str, sentences: Collection[int], last: int, known: Collec
         )
     if unknown := [key for key in content.declarations if key not in DECLARATIONS]:
         raise AnswerError(f"declarations: unknown key {unknown[0]!r:.80}{name_hint(unknown[0], DECLARATIONS)}")
-    rules = tuple(_rule_draft(entry, f"rules[{at}]") for at, entry in enumerate(content.rules))
+    rules = tuple(_rule_draft(entry, f"rules[{at}]", existing) for at, entry in enumerate(content.rules))
     draft = Draft(
         tuple(sentences),
         rules,
@@ -379,7 +412,13 @@ def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequenc
     return replace(other, rule={**kept, **other.rule}, quotes=quotes)
 
 
-def _rule_draft(content: Mapping[str, Any], place: str) -> RuleDraft:
+def _rule_draft(content: Mapping[str, Any], place: str, existing: Sequence[RuleDraft] = ()) -> RuleDraft:
+    if "add_cases" in content:
+        more = entry_of(_MoreCases, content, place)
+        rule = next((rule for rule in existing if rule.id == more.id), None)
+        if rule is None:
+            raise AnswerError(f"{place}: there is no rule {more.id!r:.80} to add cases to; expected a whole rule")
+        return replace(rule, cases=(*rule.cases, *more.add_cases))
     own = [key for key in ("id", "quotes", "cases") if key in content]
     entry = entry_of(_RuleAnswer, {key: content[key] for key in own}, place)
     quotes: dict[int, str] = {}

@@ -176,6 +176,28 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
     assert "[5]" not in user.partition("Translate these sentences")[2]
 
 
+def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path) -> None:
+    """The request shows two of those it has, and the answer has only the further ones."""
+
+    def few(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
+        yield from (Problem("mutant", "a change", rule.id) for rule in draft.rules if len(rule.cases) < 4)
+
+    case = '{{id: "{0}", proposed: {{tool: lend, args: {{loans: 1}}}}, label: 0}}'
+    cases = ", ".join(case.format(f"case {at}") for at in range(3))
+    rule = f'  - {{id: r, quotes: [{{sentence: 4, words: "books"}}], temporal: "G true", cases: [{cases}]}}'
+    more = f"  - {{id: r, add_cases: [{case.format('further')}]}}"
+    answers = iter(f"rules:\n{text}\n" for text in (rule, more.replace("id: r", "id: s"), more))
+    server = serve(translator(draft=lambda _: next(answers)))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    result = DraftAuthor(context(tmp_path), model, few).drafts((4,))[0]
+    assert result.draft is not None
+    assert [kept["id"] for kept in result.draft.rules[0].cases] == ["case 0", "case 1", "case 2", "further"]
+    users = [request["messages"][-1]["content"] for request in server.requests]
+    assert "case 1" in users[1]
+    assert "case 2" not in users[1]
+    assert "there is no rule 's' to add cases to" in users[2]
+
+
 def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, tmp_path: Path) -> None:
     """The next request is about the others, and says why theirs was not taken."""
 
