@@ -20,7 +20,6 @@ from guardagent.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from guardagent.translation.imports.report import ImportReport
     from guardagent.translation.pipeline import Translation
-    from guardagent.translation.review.dossier import ReviewDossier
     from guardagent.translation.review.page import Selection
 
 
@@ -111,7 +110,7 @@ def translate(
     )
     for path, name in zip(report or [], formats, strict=True):
         save_text(path, render(result.summary, name))
-    written = {**result.summary.to_dict(), "written": [str(path) for path in result.written]}
+    written = {**result.summary, "written": [str(path) for path in result.written]}
     if result.pending and not as_json:  # the report would repeat it for each sentence
         print_line(result.pending)
     else:
@@ -169,8 +168,9 @@ def review(
     Every answer and confirmation is saved at once beside the policy file. Answers take effect when 'translate' runs
     again.
     """
+    from guardagent._support.files import save_text
     from guardagent.translation.review.dossier import ReviewStore, read_dossier
-    from guardagent.translation.review.page import selection
+    from guardagent.translation.review.page import review_page, selection, status_lines, status_record
 
     wanted = selection(only)
     if as_json and not status:
@@ -183,28 +183,15 @@ def review(
         return
     dossier = read_dossier(policies)
     if page is not None:
-        _write_page(dossier, page)
-    if status:
-        _print_status(dossier, wanted, as_json=as_json)
-
-
-def _write_page(dossier: ReviewDossier, path: Path) -> None:
-    from guardagent._support.files import save_text
-    from guardagent.translation.review.page import review_page
-
-    save_text(path, review_page(dossier))
-    note(f"wrote {path}")
-
-
-def _print_status(dossier: ReviewDossier, only: Selection, *, as_json: bool) -> None:
-    from guardagent.translation.review.page import status_lines, status_record
-
+        save_text(page, review_page(dossier))
+        note(f"wrote {page}")
     if as_json:
-        print_json(status_record(dossier, only))
-    else:
+        print_json(status_record(dossier, wanted))
+    elif status:
         for line in status_lines(dossier):
             print_line(line)
-    raise typer.Exit(0 if dossier.is_complete else 1)
+    if status:
+        raise typer.Exit(0 if dossier.is_complete else 1)
 
 
 def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:

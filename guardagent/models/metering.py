@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 import secrets
+import threading
 import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from guardagent.errors import AnswerError, GuardError, InputError, ModelError, UnsentError, error_text
+from guardagent.errors import GuardError, InputError, ModelError, UnsentError, error_text
 from guardagent.models import Completion, Model, model_name
 from guardagent.models.prompts import ModelCall
 from guardagent.models.redaction import scrub
@@ -109,7 +110,8 @@ class MeteredCall:
 
     def __enter__(self) -> Self:
         try:
-            self.answer = self._meter.look_up(self._call)
+            with self._meter.lock:
+                self.answer = self._meter.look_up(self._call)
             self.needs_model = self.answer is None
         except GuardError as error:
             self.error = _as_model_error(error)
@@ -122,12 +124,13 @@ class MeteredCall:
         self.error = self._problem(error)
         if isinstance(self.error, UnsentError):
             return True
-        used = self.error.usage if isinstance(self.error, AnswerError) else None
-        if self.answer is not None and self.error is None:
-            used = self.answer.usage
-        self._meter.record(used if isinstance(used, Usage) else Usage(), time.perf_counter() - self._started)
-        if self.error is None:
-            self._store()
+        paid = self.answer if self.error is None else self.error  # an answer that cannot be read was paid for, too
+        used = getattr(paid, "usage", None)
+        with self._meter.lock:
+            used = used if isinstance(used, Usage) else Usage()
+            self._meter.usage += replace(used, calls=1, seconds=time.perf_counter() - self._started)
+            if self.error is None:
+                self._store()
         return error is None or isinstance(error, Exception)  # a cancellation or an interrupt is not suppressed
 
     @property
@@ -142,16 +145,17 @@ class MeteredCall:
         return None
 
     def _store(self) -> None:
-        assert self.answer is not None
+        meter = self._meter
         try:
-            self._meter.store(self._call, self.answer)
+            if meter.cache and meter.model is not None and self.answer is not None:
+                meter.cache.put(meter.model, self._call, self.answer)
         except GuardError as error:
             self.error = _as_model_error(error)
 
 
 @dataclass
 class Meter:
-    """The account.
+    """The account. Threads may make metered calls at the same time.
 
     Attributes:
         model: the model that is called.
@@ -159,6 +163,7 @@ class Meter:
         cache: the response cache, which is consulted first.
         usage: the usage so far.
         counts_cached: whether a cached answer counts with its cost: it was paid for by an earlier run of the same work.
+        lock: held while the account changes, and not while the model answers.
     """
 
     model: Model | None
@@ -166,6 +171,7 @@ class Meter:
     cache: ResponseCache | None = None
     usage: Usage = field(default_factory=Usage)
     counts_cached: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
 
     def metered_call(self, call: ModelCall) -> MeteredCall:
         return MeteredCall(self, call)
@@ -185,13 +191,6 @@ class Meter:
             cost = completion.usage.cost if self.counts_cached else 0.0
             self.usage += replace(completion.usage, calls=1, cached=1, cost=cost)
         return completion
-
-    def record(self, used: Usage, seconds: float) -> None:
-        self.usage += replace(used, calls=1, seconds=seconds)
-
-    def store(self, call: ModelCall, answer: Completion) -> None:
-        if self.cache and self.model is not None:
-            self.cache.put(self.model, call, answer)
 
     def _require_affordable(self, model: Model, call: ModelCall) -> None:
         """Makes sure that the prompt, at three bytes a token, and the longest answer fit under the cap."""

@@ -26,11 +26,10 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     read_review,
 )
-from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import NO_LINES, PolicyLines, read_policy_lines
 from guardagent.translation.drafts import DECLARATIONS, Draft, RuleDraft
-from guardagent.translation.examination.examined import expects_violation, judged_cases
+from guardagent.translation.examination.examined import holding_cases
 
 # --- what stands
 
@@ -99,7 +98,7 @@ def require_same_document(previous: Review, document: PolicyDocument, path: str,
     Raises:
         ContentError: it is another document.
     """
-    unchanged = len(compare(reviewed_sentences(previous), document.sentences).unchanged)
+    unchanged = len(compare(previous.sentences, document.sentences).unchanged)
     if path != previous.document and 2 * unchanged < len(previous.sentences):
         raise ContentError(
             f"was translated from {previous.document!r}, of which {path!r} is not a new version: {unchanged} of "
@@ -143,7 +142,7 @@ class _DocumentChange:
         for first, second in self._links():
             self._neighbours[first].add(second)
             self._neighbours[second].add(first)
-        compared = compare(reviewed_sentences(previous), document.sentences)
+        compared = compare(previous.sentences, document.sentences)
         self._new = {old.number: new for old, new in compared.unchanged}
         changed = (*(change.old.number for change in compared.changed), *(change.number for change in compared.removed))
         self._fallen = self._falling(self._roots(changed, again))
@@ -243,8 +242,8 @@ class _DocumentChange:
             if self._stands("sentence", sentence.number)
         ]
         sentences = [
-            replace(pair, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
-            for pair, new in pairs
+            replace(old, number=new.number, text=new.text, path=new.path, context=new.context, place=new.place)
+            for old, new in pairs
         ]
         return sorted(sentences, key=lambda sentence: sentence.number)
 
@@ -307,7 +306,7 @@ def with_edits(kept: Kept, policies: Policies) -> Kept:
     review = kept.review
     changed = _changed(review, policies)
     edited = [rule for rule in review.rules if rule.id in changed or rule.readings == "edited"]
-    holding = {rule.id: _holding(rule, policies) for rule in edited}
+    holding = {rule.id: holding_cases(policies, rule.id, rule.cases) for rule in edited}
     rules = {rule.id: replace(rule, readings="edited", cases=holding[rule.id]) for rule in edited}
     findings = [finding for finding in review.findings if not changed.intersection(finding.rules)]
     findings += [_finding(rule, holding[rule.id]) for rule in edited if rule.cases != holding[rule.id]]
@@ -322,18 +321,6 @@ def _changed(review: Review, policies: Policies) -> set[str]:
     if len(changed) == len(review.rules):
         changed = [rule for rule in changed if words[rule.id].text != rule.words]
     return {rule.id for rule in changed}
-
-
-def _holding(rule: ReviewedRule, policies: Policies) -> Cases:
-    """The cases to which the rule gives the expected verdict."""
-    judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
-    return tuple(
-        record
-        for record, judged_case in judged
-        if judged_case.case
-        and judged_case.verdict
-        and (rule.id in judged_case.verdict.rules) is expects_violation(judged_case.case, rule.id)
-    )
 
 
 def _with_cases(draft: Draft, cases: Mapping[str, Cases]) -> Draft:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from guardagent.errors import GuardError, InputError
+from guardagent.errors import InputError
 from guardagent.policy.documents import PolicyDocument, Sentence, read_document
 from guardagent.policy.load import load_policies
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
+from guardagent.translation.requests import Request
 from guardagent.translation.samples import (
     FactDescription,
     TraceSamples,
@@ -79,10 +80,7 @@ class TranslationContext:
         Raises:
             InputError: it is invalid; the message has the path of keys.
         """
-        try:
-            key = "policies", repr(content), self.folder
-        except (ValueError, RecursionError):  # a value that cannot be written, which the loader reports
-            return load_policies(data=content, folder=self.folder)
+        key = "policies", repr(content), self.folder
         return self.once(key, lambda: load_policies(data=content, folder=self.folder))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -100,6 +98,12 @@ class TranslationContext:
         known = {fact.name for fact in self.facts}
         new = (FactDescription(fact.name, fact.description) for fact in facts if fact.name not in known)
         return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
+
+    def request(self, template: str, rulings: Mapping[str, str], data: Mapping[str, str], **trusted: str) -> Request:
+        """Returns the request for a template: its own data, the facts, some of the owner's answers, and the inputs."""
+        common = {"facts": facts_text(self), "rulings": "\n".join(rulings.values()), "problem": "", "answer": ""}
+        shared = self.once("shared data", lambda: shared_data(self))
+        return Request(template, {**common, **data}, shared, trusted)
 
     def sentence(self, number: int) -> Sentence:
         """Returns the sentence of a number, from 1."""
@@ -148,7 +152,7 @@ def read_inputs(
     names = {fact.name for fact in stated}
     context = TranslationContext(
         document=read_document(path, document_format),
-        tools=_tools(tools),
+        tools=read_tools(tools),
         samples=samples,
         facts=(*stated, *(fact for fact in facts_of_host(described) if fact.name not in names)),
         toolbox=tuple(_inside(Path(path), folder) for path in toolbox),
@@ -160,21 +164,6 @@ def read_inputs(
     if _digest(path) != digest:
         raise InputError(f"{path}: changed while it was read; run the translation again")
     return context
-
-
-def _tools(source: Any) -> tuple[ToolSchema, ...]:
-    """The tools of the agent.
-
-    Raises:
-        InputError: they cannot be read. A server that lists none is a wrong input, as is one that does not start.
-    """
-    try:
-        return read_tools(source)
-    except InputError:
-        raise
-    except GuardError as error:
-        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
-        raise InputError(f"tools {source!r}: {reason}; expected a server that lists its tools") from None
 
 
 def _digest(path: Path) -> str:

@@ -7,32 +7,20 @@ one request, and the part of a draft that can be used in spite of its problems.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from guardagent.errors import AnswerError, ModelError
+from guardagent.errors import AnswerError, ModelError, name_hint
 from guardagent.policy.documents import Sentence
-from guardagent.policy.file.policy_keys import Key, keys, mapping, name, plain_text
-from guardagent.policy.file.rule_keys import POLICIES
 from guardagent.policy.review.record import NeededFact
-from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
-from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft
+from guardagent.translation.assembly.layout import PolicyDumper, dumped
+from guardagent.translation.context import TranslationContext, sentences_text
+from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft, new_facts
 from guardagent.translation.reference import language_reference
-from guardagent.translation.requests import (
-    ModelRequests,
-    Request,
-    listed,
-    optional_text,
-    plain,
-    plain_mapping,
-    position,
-    read_answer,
-    record,
-    sentence_number,
-)
-from guardagent.translation.survey import FACTS
+from guardagent.translation.requests import ModelRequests, entry_of, read_answer
 
+ROUNDS = 2  # in which a draft is sent back with its problems
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
 Answers = Callable[[Sequence[int]], Mapping[str, str]]
@@ -58,31 +46,20 @@ class DraftResult:
 
 
 class DraftAuthor:
-    """Writes drafts with one prompt template.
+    """Writes drafts.
 
     Args:
-        template: the name of the template.
         context: the inputs of the translation, with the facts and the failed output of the survey.
         model: makes the requests.
         examine: finds the problems of a draft.
-        rounds: how often a draft is sent back with its problems.
         answers: returns the answers that are part of each request.
     """
 
     def __init__(
-        self,
-        template: str,
-        context: TranslationContext,
-        model: ModelRequests,
-        examine: Examine,
-        rounds: int = 2,
-        answers: Answers = lambda _: {},
+        self, context: TranslationContext, model: ModelRequests, examine: Examine, answers: Answers = lambda _: {}
     ) -> None:
-        self._template, self._context, self._model = template, context, model
-        self._examine, self._rounds, self._answers = examine, rounds, answers
-        self._facts, self._shared = facts_text(context), shared_data(context)
-        self._known = {fact.name for fact in context.facts}
-        self._trusted = {"language": language_reference(), "failed_output": context.failed_output}
+        self._context, self._model = context, model
+        self._examine, self._answers = examine, answers
 
     def drafts(self, sentences: Sequence[int]) -> list[DraftResult]:
         """Returns a draft of some sentences, given by their numbers; several ones if the answer about all is cut."""
@@ -90,8 +67,7 @@ class DraftAuthor:
             parts = self._model.divided(lambda part: self._ask(part, {}, "", ""), sentences)
         except ModelError as error:
             return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
-        results = (DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context))) for draft in parts)
-        return [self._corrected(result, {}) for result in results]
+        return [self._corrected(self._examined(draft), {}) for draft in parts]
 
     def mend(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> DraftResult:
         """Returns a draft without the given problems: those that answers of a reviewer revealed.
@@ -105,40 +81,72 @@ class DraftAuthor:
         return self._corrected(result, rulings)
 
     def _corrected(self, result: DraftResult, rulings: Mapping[str, str]) -> DraftResult:
-        for _ in range(self._rounds):
-            found_problems = correctable(result.problems)
-            if not found_problems or result.draft is None:
+        refused: list[Problem] = []
+        for _ in range(ROUNDS):
+            found_problems, draft = correctable(result.problems), result.draft
+            if not found_problems or draft is None:
                 break
             if not self._model.may_correct:
                 return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
             try:
-                draft = self._mended(result.draft, found_problems, rulings)
+                answers = self._answered(draft, found_problems, rulings, refused)
             except ModelError as error:
                 return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, DraftResult(result.sentences, draft, tuple(self._examine(draft, self._context)))
+            before, after = result, self._examined(_all_merged(draft, answers))
             result = better(before, after)
+            refused = [problem for problem in after.problems if problem.fatal] if result is before else []
+            sound = [(part, _without(answer, refused)) for part, answer in answers]
+            if refused and any(answer.rules for _, answer in sound):
+                result = better(before, self._examined(_all_merged(draft, sound)))
             if _insists(before, after):
                 break
         return result
 
-    def _mended(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> Draft:
-        """The draft with a new answer about the rules that have problems. The others stay, and are not sent."""
-        part = failed_part(draft, problems)
-        answer = self._ask(part.sentences, rulings, problems_text(problems), draft_text(part))
-        return merged(draft, part, answer)
+    def _answered(
+        self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str], refused: Iterable[Problem]
+    ) -> list[tuple[Draft, Draft]]:
+        """The rules that have problems, and a new answer about them, perhaps in parts. The others are not sent."""
 
-    def _ask(self, sentences: Sequence[int], rulings: Mapping[str, str], problem: str, answer: str) -> Draft:
-        rulings = {**rulings, **self._answers(sentences)}
-        data = {
-            "facts": self._facts,
-            "rulings": "\n".join(rulings.values()),
-            "sentences": sentences_text(map(self._context.sentence, sentences)),
-            "problem": problem,
-            "answer": answer,
-        }
-        request = Request(self._template, data, self._shared, self._trusted)
-        draft = self._model.ask(request, partial(read_draft, sentences=sentences, known=self._known))
-        return replace(draft, rulings=tuple(rulings))
+        def answered(some: Sequence[Problem]) -> tuple[Draft, Draft]:
+            part = failed_part(draft, some)
+            names = {rule.id for rule in part.rules}
+            problem = problems_text([*some, *(_not_taken(other) for other in refused if other.rule in names)])
+            return part, self._ask(part.sentences, rulings, problem, draft_text(part, lacking(some)), part.rules)
+
+        return self._model.divided(answered, problems)
+
+    def _examined(self, draft: Draft) -> DraftResult:
+        return DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context)))
+
+    def _ask(
+        self,
+        sentences: Sequence[int],
+        rulings: Mapping[str, str],
+        problem: str,
+        answer: str,
+        rules: Sequence[RuleDraft] = (),
+    ) -> Draft:
+        context, rulings = self._context, {**rulings, **self._answers(sentences)}
+        text = sentences_text(map(context.sentence, sentences))
+        data = {"sentences": text, "problem": problem, "answer": answer}
+        language = self._context.once("language", language_reference)
+        request = context.request("draft", rulings, data, language=language, failed_output=context.failed_output)
+        known = {fact.name for fact in context.facts}
+        last = len(context.document.sentences)
+        read = partial(read_draft, sentences=sentences, last=last, known=known, existing=rules)
+        return replace(self._model.ask(request, read), rulings=tuple(rulings))
+
+
+def lacking(problems: Iterable[Problem]) -> frozenset[str]:
+    """Returns the rules that lack cases, and have no other problem."""
+    problems = list(problems)
+    return frozenset(problem.rule for problem in problems) - {
+        other.rule for other in problems if other.kind != "mutant"
+    }
+
+
+def _not_taken(problem: Problem) -> Problem:
+    return replace(problem, message=f"your correction of it was not taken: {problem.message}")
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
@@ -167,6 +175,12 @@ def failed_part(draft: Draft, problems: Iterable[Problem]) -> Draft:
         declined={number: reason for number, reason in draft.declined.items() if number in sentences},
         ambiguities=tuple(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence in sentences),
     )
+
+
+def _all_merged(draft: Draft, answers: Iterable[tuple[Draft, Draft]]) -> Draft:
+    for part, answer in answers:
+        draft = merged(draft, part, answer)
+    return draft
 
 
 def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
@@ -208,6 +222,12 @@ def _insists(first: DraftResult, second: DraftResult) -> bool:
     return same and not any(problem.fatal for problem in second.problems)
 
 
+def _without(answer: Draft, problems: Iterable[Problem]) -> Draft:
+    """A correction without the rules that have problems, so that it counts for the others."""
+    names = {problem.rule for problem in problems}
+    return replace(answer, rules=tuple(rule for rule in answer.rules if rule.id not in names))
+
+
 def better(first: DraftResult, second: DraftResult) -> DraftResult:
     """Returns the result with fewer fatal problems, or else with fewer problems; the second of equal ones."""
     return min((second, first), key=lambda result: (sum(p.fatal for p in result.problems), len(result.problems)))
@@ -225,39 +245,39 @@ def problems_text(problems: Iterable[Problem]) -> str:
     )
 
 
-def draft_text(draft: Draft) -> str:
-    """Returns a draft in the form of an answer."""
-    import yaml
+_SHOWN_CASES = 2
 
+
+def draft_text(draft: Draft, lacking: Collection[str] = ()) -> str:
+    """Returns a draft in the form of an answer; of rules that only lack cases, with few of the cases they have."""
+    rules = [replace(rule, cases=rule.cases[:_SHOWN_CASES]) if rule.id in lacking else rule for rule in draft.rules]
     content = {
         "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
         "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
-        "rules": list(map(_rule_record, draft.rules)),
+        "rules": list(map(_rule_record, rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
-            {
-                "sentence": ambiguity.sentence,
-                "question": ambiguity.question,
-                "readings": list(ambiguity.readings),
-                **_follows(ambiguity),
-                **({"otherwise": list(map(_rule_record, ambiguity.otherwise))} if ambiguity.otherwise else {}),
-            }
+            _filled(
+                sentence=ambiguity.sentence,
+                question=ambiguity.question,
+                readings=list(ambiguity.readings),
+                follows=ambiguity.readings.index(ambiguity.follows) + 1 if ambiguity.follows else 0,
+                otherwise=list(map(_rule_record, ambiguity.otherwise)),
+            )
             for ambiguity in draft.ambiguities
         ],
     }
-    shown = {key: value for key, value in content.items() if value}
-    return yaml.dump(shown, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1_000)
+    return dumped(_filled(**content), _DraftDumper, width=1_000)
 
 
-def _follows(ambiguity: Ambiguity) -> dict[str, int]:
-    return (
-        {"follows": ambiguity.readings.index(ambiguity.follows) + 1} if ambiguity.follows in ambiguity.readings else {}
-    )
+def _filled(**values: Any) -> dict[str, Any]:
+    """A mapping without what is empty."""
+    return {key: value for key, value in values.items() if value}
 
 
 def _rule_record(rule: RuleDraft) -> dict[str, Any]:
     quotes = [_OneLine(sentence=at, words=line) for at, words in rule.quotes.items() for line in words.splitlines()]
-    cases = [_OneLine(case) if isinstance(case, dict) else case for case in rule.cases]
+    cases = list(map(_OneLine, rule.cases))
     return {"id": rule.id, "quotes": quotes, **rule.rule, **({"cases": cases} if cases else {})}
 
 
@@ -265,159 +285,147 @@ class _OneLine(dict[str, Any]):
     """A mapping that is written in one line."""
 
 
-@cache
-def _dumper() -> Any:
-    import yaml
+class _DraftDumper(PolicyDumper):
+    """Writes cases in one line each."""
 
-    class CaseDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml is not everywhere
-        """Writes cases in one line each, without aliases."""
 
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the strict reader has no aliases
-            return True
-
-    CaseDumper.add_representer(
-        _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
-    )
-    return CaseDumper
+_DraftDumper.add_representer(
+    _OneLine, lambda dumper, mapping: dumper.represent_mapping("tag:yaml.org,2002:map", mapping, flow_style=True)
+)
 
 
 # --- an answer as a draft
 
-_SENTENCE = Key("sentence", sentence_number, "the number of a sentence", required=True)
-_WORDS = Key("words", plain_text, "the quoted words", required=True)
-_REASON = Key("reason", plain_text, "a reason", required=True)
+
+@dataclass(frozen=True, slots=True)
+class _QuoteEntry:
+    sentence: int
+    words: str
 
 
-def _rule(*, is_whole: bool = True) -> Key:
-    """A policy with its quotes and cases. Its other keys are read when the policy is loaded."""
-    assert POLICIES.item is not None, "it is a list"
-    own = [
-        Key(key, plain, "as in a policy file") for key in POLICIES.item.keys if key not in ("id", "request", "program")
-    ]
-    quote = record("quote", "'sentence' and 'words'", _SENTENCE, _WORDS)
-    return record(
-        "rule",
-        "'id', 'quotes', 'temporal' or 'solver', and 'cases'",
-        Key("id", name, "a name", required=True),
-        Key("quotes", listed, "a list of quotes", item=quote, required=is_whole),
-        Key("cases", listed, "a list of cases", item=Key("case", plain_mapping, "a case")),
-        *own,
-    )
+@dataclass(frozen=True, slots=True)
+class _RuleAnswer:
+    """The keys of a rule that are not those of a policy, which the examination reads."""
+
+    id: str
+    quotes: tuple[_QuoteEntry, ...]
+    cases: tuple[Mapping[str, Any], ...] = ()
 
 
-_AMBIGUOUS = record(
-    "ambiguous sentence",
-    "'sentence', 'question' and 'readings'",
-    _SENTENCE,
-    Key("question", optional_text, "a string", required=True),
-    Key("readings", listed, "a list of strings", item=Key("reading", optional_text, "a string")),
-    Key("follows", position, "the position of a reading, from 1"),
-    Key("otherwise", listed, "a list of rules", item=_rule(is_whole=False)),
-)
-
-_ANSWER = record(
-    "answer",
-    "'rules', 'declined' or both",
-    FACTS,
-    Key(
-        "declarations",
-        mapping,
-        "a mapping",
-        keys=keys(*(Key(declaration, plain, "a mapping") for declaration in DECLARATIONS)),
-    ),
-    Key("rules", listed, "a list of rules", item=_rule()),
-    Key(
-        "declined",
-        listed,
-        "a list of sentences with reasons",
-        item=record("declined sentence", "'sentence' and 'reason'", _SENTENCE, _REASON),
-    ),
-    Key("ambiguous", listed, "a list of sentences with questions", item=_AMBIGUOUS),
-)
+@dataclass(frozen=True, slots=True)
+class _MoreCases:
+    id: str
+    add_cases: tuple[Mapping[str, Any], ...]
 
 
-def read_draft(answer: str, sentences: Collection[int], known: Collection[str] = ()) -> Draft:
+@dataclass(frozen=True, slots=True)
+class _DeclinedEntry:
+    sentence: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _AmbiguousEntry:
+    sentence: int
+    question: str
+    readings: tuple[str, ...] = ()
+    follows: int | None = None
+    otherwise: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _DraftAnswer:
+    facts: tuple[NeededFact, ...] = ()
+    declarations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: tuple[Mapping[str, Any], ...] = ()
+    declined: tuple[_DeclinedEntry, ...] = ()
+    ambiguous: tuple[_AmbiguousEntry, ...] = ()
+
+
+def read_draft(
+    answer: str,
+    sentences: Collection[int],
+    last: int,
+    known: Collection[str] = (),
+    existing: Sequence[RuleDraft] = (),
+) -> Draft:
     """Reads a draft.
 
     Args:
         answer: the text of the answer.
         sentences: the numbers of the sentences that were to be translated.
+        last: the number of the last sentence of the document.
         known: the names of the facts that need no declaration.
+        existing: the rules that it can add cases to.
 
     Raises:
-        AnswerError: the answer is not a draft; with the line.
+        AnswerError: the answer is not a draft, or is about a sentence that the document does not have.
     """
-    content = read_answer(answer, _ANSWER)
-    if not any(content.get(key) for key in ("rules", "declined", "ambiguous")):
+    content = read_answer(answer, _DraftAnswer)
+    if not (content.rules or content.declined or content.ambiguous):
         raise AnswerError(
             "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
         )
-    rules = tuple(map(_rule_draft, content.get("rules", ())))
-    return Draft(
+    if unknown := [key for key in content.declarations if key not in DECLARATIONS]:
+        raise AnswerError(f"declarations: unknown key {unknown[0]!r:.80}{name_hint(unknown[0], DECLARATIONS)}")
+    rules = tuple(_rule_draft(entry, f"rules[{at}]", existing) for at, entry in enumerate(content.rules))
+    draft = Draft(
         tuple(sentences),
         rules,
-        {key: _names(key, value) for key, value in content.get("declarations", {}).items() if value},
-        tuple(NeededFact(**fact) for fact in content.get("facts", ()) if fact["name"] not in known),
-        {entry["sentence"]: " ".join(entry["reason"].split()) for entry in content.get("declined", ())},
-        tuple(_ambiguous(entry, rules) for entry in content.get("ambiguous", ())),
+        {key: names for key, names in content.declarations.items() if names},
+        new_facts(content.facts, known),
+        {entry.sentence: " ".join(entry.reason.split()) for entry in content.declined},
+        tuple(_ambiguous(entry, rules) for entry in content.ambiguous),
     )
+    if wrong := sorted(number for number in draft.mentioned if not 1 <= number <= last):
+        raise AnswerError(f"there is no sentence {wrong[0]}; expected the numbers 1 to {last}")
+    return draft
 
 
-def _ambiguous(content: Mapping[str, Any], rules: Sequence[RuleDraft]) -> Ambiguity:
-    readings = tuple(dict.fromkeys(filter(None, content.get("readings", ()))))
-    if not content["question"].strip() or len(readings) < 2:
+def _ambiguous(entry: _AmbiguousEntry, rules: Sequence[RuleDraft]) -> Ambiguity:
+    question, readings = entry.question.strip(), tuple(dict.fromkeys(filter(None, entry.readings)))
+    place, follows = f"sentence {entry.sentence}", ""
+    if not question or len(readings) < 2:
+        raise AnswerError(f"{place}: a question needs its text and at least two different 'readings'")
+    if entry.follows is not None:
+        if not 1 <= entry.follows <= len(readings):
+            raise AnswerError(f"{place}: the reading {entry.follows} is followed; there are {len(readings)}")
+        follows = readings[entry.follows - 1]
+    if entry.otherwise and (len(readings) != 2 or not follows):
         raise AnswerError(
-            f"sentence {content['sentence']}: a question needs its text and at least two different 'readings'"
+            f"{place}: 'otherwise' has the rules of the reading that is not followed; expected 'follows', and two "
+            "'readings'"
         )
-    stated_ambiguity = Ambiguity(content["sentence"], content["question"].strip(), readings)
-    if "follows" in content:
-        stated_ambiguity = _following(stated_ambiguity, content["follows"])
-    otherwise = tuple(_other_rule(entry, stated_ambiguity, rules) for entry in content.get("otherwise", ()))
-    if otherwise and (len(stated_ambiguity.readings) != 2 or not stated_ambiguity.follows):
-        raise AnswerError(
-            f"sentence {stated_ambiguity.sentence}: 'otherwise' has the rules of the reading that is not followed; "
-            "expected 'follows', and two 'readings'"
-        )
-    return replace(stated_ambiguity, otherwise=otherwise)
+    ambiguity = Ambiguity(entry.sentence, question, readings, follows)
+    return replace(ambiguity, otherwise=tuple(_other_rule(other, ambiguity, rules) for other in entry.otherwise))
 
 
 def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequence[RuleDraft]) -> RuleDraft:
     """A rule by the other reading: what it does not say is as in the rule of its id. One with an id alone is none."""
-    own = next((rule for rule in rules if rule.id == content["id"]), None)
-    other = _rule_draft({"quotes": (), **content})
+    other = _rule_draft({"quotes": [], **content}, f"the rules of sentence {ambiguity.sentence} under 'otherwise'")
+    own = next((rule for rule in rules if rule.id == other.id), None)
     quotes = other.quotes or (own.quotes if own else {ambiguity.sentence: ambiguity.question})
-    if not other.rule:
-        return RuleDraft(other.id, {}, quotes)
-    formula = {"temporal", "solver"} & other.rule.keys()
-    kept = (
-        {key: value for key, value in own.rule.items() if not (formula and key in ("temporal", "solver"))}
-        if own
-        else {}
-    )
+    if own is None or not other.rule:
+        return replace(other, quotes=quotes)
+    left = {"temporal", "solver"} if {"temporal", "solver"} & other.rule.keys() else set[str]()
+    kept = {key: value for key, value in own.rule.items() if key not in left}
     return replace(other, rule={**kept, **other.rule}, quotes=quotes)
 
 
-def _following(ambiguity: Ambiguity, reading: int) -> Ambiguity:
-    if reading > len(ambiguity.readings):
-        raise AnswerError(
-            f"sentence {ambiguity.sentence}: the reading {reading} is followed; there are {len(ambiguity.readings)}"
-        )
-    return replace(ambiguity, follows=ambiguity.readings[reading - 1])
-
-
-def _names(key: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise AnswerError(f"'declarations: {key}' is a {type(value).__name__}; expected names with their values")
-    return value
-
-
-def _rule_draft(content: Mapping[str, Any]) -> RuleDraft:
+def _rule_draft(content: Mapping[str, Any], place: str, existing: Sequence[RuleDraft] = ()) -> RuleDraft:
+    if "add_cases" in content:
+        more = entry_of(_MoreCases, content, place)
+        rule = next((rule for rule in existing if rule.id == more.id), None)
+        if rule is None:
+            raise AnswerError(f"{place}: there is no rule {more.id!r:.80} to add cases to; expected a whole rule")
+        return replace(rule, cases=(*rule.cases, *more.add_cases))
+    own = [key for key in ("id", "quotes", "cases") if key in content]
+    entry = entry_of(_RuleAnswer, {key: content[key] for key in own}, place)
     quotes: dict[int, str] = {}
-    for quote in content["quotes"]:
-        number, words = quote["sentence"], " ".join(quote["words"].split())
-        quotes[number] = f"{quotes[number]}\n{words}" if number in quotes else words
-    rule = {key: value for key, value in content.items() if key not in ("id", "quotes", "cases")}
-    return RuleDraft(content["id"], rule, quotes, content.get("cases", ()))
+    for quote in entry.quotes:
+        words = " ".join(quote.words.split())
+        quotes[quote.sentence] = f"{quotes[quote.sentence]}\n{words}" if quote.sentence in quotes else words
+    return RuleDraft(entry.id, {key: content[key] for key in content if key not in own}, quotes, entry.cases)
 
 
 # --- groups of sentences
@@ -435,34 +443,26 @@ def draft_batches(sentences: Sequence[Sentence]) -> tuple[tuple[int, ...], ...]:
     Args:
         sentences: the sentences to draft, in the order of the document.
     """
-    return tuple(_batches(sentences))
-
-
-def _batches(sentences: Sequence[Sentence]) -> Iterator[tuple[int, ...]]:
-    batch: list[int] = []
+    batches: list[tuple[int, ...]] = []
     for unit in _units(sentences):
-        if batch and len(batch) + len(unit) > MOST:
-            yield tuple(batch)
-            batch = []
-        batch += [sentence.number for sentence in unit]
-    if batch:
-        yield tuple(batch)
+        numbers = tuple(sentence.number for sentence in unit)
+        if batches and len(batches[-1]) + len(numbers) <= MOST:
+            numbers = (*batches.pop(), *numbers)
+        batches.append(numbers)
+    return tuple(batches)
 
 
 def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
     """Yields runs of sentences of which each needs an earlier one of its run to be understood."""
     unit: list[Sentence] = []
     for sentence in sentences:
-        if unit and not (sentence.path == unit[0].path and _needs(sentence, unit) and len(unit) < LONGEST):
+        is_next = bool(unit) and sentence.path == unit[0].path and len(unit) < LONGEST
+        if unit and not (is_next and any(each.text in sentence.context for each in unit)):
             yield unit
             unit = []
         unit.append(sentence)
     if unit:
         yield unit
-
-
-def _needs(sentence: Sentence, others: Sequence[Sentence]) -> bool:
-    return any(each.text in sentence.context for each in others)
 
 
 # --- usable parts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from guardagent.errors import AnswerError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.context import TranslationContext
@@ -39,6 +40,18 @@ class RuleDraft:
     def source(self) -> dict[str, Any]:
         """The policy as in a policy file."""
         return {"id": self.id, **self.rule}
+
+
+def new_facts(facts: Iterable[NeededFact], known: Collection[str]) -> tuple[NeededFact, ...]:
+    """Returns the facts of an answer that are not known.
+
+    Raises:
+        AnswerError: the name of a fact is blank, or has several lines.
+    """
+    facts = tuple(facts)
+    if bad := [fact.name for fact in facts if not fact.name.strip() or not fact.name.isprintable()]:
+        raise AnswerError(f"the name of a fact is {bad[0]!r:.60}; expected a name such as user_confirmed")
+    return tuple(fact for fact in facts if fact.name not in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,32 @@ class Draft:
     declined: Mapping[int, str] = field(default_factory=dict)
     ambiguities: tuple[Ambiguity, ...] = ()
     rulings: tuple[str, ...] = ()
+
+    @property
+    def mentioned(self) -> set[int]:
+        """The numbers of the sentences that it says something about."""
+        others = (rule for ambiguity in self.ambiguities for rule in ambiguity.otherwise)
+        quoted = {number for rule in (*self.rules, *others) for number in rule.quotes}
+        return quoted | {*self.declined, *(ambiguity.sentence for ambiguity in self.ambiguities)}
+
+    def renumbered(self, numbers: Mapping[str, int]) -> Draft:
+        """This draft with other numbers of its sentences, by the old ones."""
+
+        def quoting(rules: Iterable[RuleDraft]) -> tuple[RuleDraft, ...]:
+            return tuple(
+                replace(rule, quotes={numbers[str(at)]: text for at, text in rule.quotes.items()}) for rule in rules
+            )
+
+        return replace(
+            self,
+            sentences=tuple(numbers[str(at)] for at in self.sentences),
+            rules=quoting(self.rules),
+            declined={numbers[str(at)]: reason for at, reason in self.declined.items()},
+            ambiguities=tuple(
+                replace(each, sentence=numbers[str(each.sentence)], otherwise=quoting(each.otherwise))
+                for each in self.ambiguities
+            ),
+        )
 
     def switched(self, ambiguity: Ambiguity) -> Draft:
         """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`."""

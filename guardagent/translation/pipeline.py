@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from guardagent._support.files import folder_lock, parse_json, read_text, save_text, shared_folder_lock
-from guardagent.errors import AnswerError, ContentError, InputError
+from guardagent._support.json_values import plain, record_of
+from guardagent.errors import ContentError, InputError
 from guardagent.models import Model, load_model
 from guardagent.models.metering import Meter, ResponseCache
 from guardagent.models.prompts import Prompts
@@ -21,17 +22,13 @@ from guardagent.policy.documents import compare
 from guardagent.policy.load import load_policies
 from guardagent.policy.review import read_review, review_path, write_review
 from guardagent.policy.review.record import Review
-from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.change import Kept, kept, require_same_document, require_translation, with_edits
 from guardagent.translation.context import TranslationContext, read_inputs
-from guardagent.translation.drafting import draft_text, read_draft
-from guardagent.translation.drafts import Draft, RuleDraft
 from guardagent.translation.examination import examine_policy
-from guardagent.translation.readings.cases import CaseReading
 from guardagent.translation.readings.group_reading import SentenceGroup
 from guardagent.translation.recording import Recording
-from guardagent.translation.report import DocumentChanges, TranslationSummary, outcome, summarize
+from guardagent.translation.report import DocumentChanges, outcome, summarize
 from guardagent.translation.requests import ModelRequests
 from guardagent.translation.stages import Progress, Stages, TranslationState, kept_confirmations
 
@@ -46,7 +43,11 @@ def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: Translat
     Raises:
         InputError: the file cannot be written.
     """
-    save_text(folder / _FILE, json.dumps([_record(group, context) for group in groups], ensure_ascii=False, indent=1))
+    records = [
+        {"group": plain(group), "hashes": {number: context.sentence(number).hash for number in group.mentioned}}
+        for group in groups
+    ]
+    save_text(folder / _FILE, json.dumps(records, ensure_ascii=False, indent=1))
 
 
 def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
@@ -61,67 +62,16 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     numbers = context.document.first_numbers
     records = parse_json(read_text(path), path)
     try:
-        groups = [_group(record, numbers) for record in records]
-    except (KeyError, TypeError, ValueError, AttributeError, AnswerError) as error:
+        there = [record for record in records if {*record["hashes"].values()} <= numbers.keys()]
+        groups = [
+            record_of(SentenceGroup, record["group"]).renumbered(
+                {at: numbers[name] for at, name in record["hashes"].items()}
+            )
+            for record in there
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContentError(f"is not a record of open questions ({error}); delete it", path) from None
-    return tuple(group for group in groups if group is not None and {*group.sentences} <= {*sentences})
-
-
-def _record(group: SentenceGroup, context: TranslationContext) -> dict[str, Any]:
-    return {
-        "sentences": list(group.sentences),
-        "hashes": {str(number): context.sentence(number).hash for number in _numbers(group)},
-        "draft": _draft_record(group.draft),
-        "problems": list(group.problems),
-        "enforceable": group.enforceable,
-        "read": {key: [reading.violates, reading.why] for key, reading in group.read.items()},
-    }
-
-
-def _numbers(group: SentenceGroup) -> set[int]:
-    """The numbers that its draft mentions."""
-    draft = group.draft or Draft(())
-    others = (number for ambiguity in draft.ambiguities for rule in ambiguity.otherwise for number in rule.quotes)
-    about = (ambiguity.sentence for ambiguity in draft.ambiguities)
-    return {*group.grounds, *draft.declined, *about, *others}
-
-
-def _draft_record(draft: Draft | None) -> dict[str, Any] | None:
-    if draft is None:
-        return None
-    says_something = draft.rules or draft.declined or draft.ambiguities
-    return {"answer": draft_text(draft) if says_something else "", "rulings": list(draft.rulings)}
-
-
-def _group(record: Mapping[str, Any], numbers: Mapping[str, int]) -> SentenceGroup | None:
-    """The group with the present numbers of its sentences; None if one of them is not in the document any more."""
-    if not {*record["hashes"].values()} <= numbers.keys():
-        return None
-    now = {int(old): numbers[name] for old, name in record["hashes"].items()}
-    sentences = tuple(sorted(now[sentence] for sentence in record["sentences"]))
-    read = {str(key): CaseReading(violates, str(why)) for key, (violates, why) in record["read"].items()}
-    draft = _draft(record["draft"], sentences, now)
-    return SentenceGroup(sentences, draft, tuple(record["problems"]), bool(record["enforceable"]), read)
-
-
-def _draft(record: Mapping[str, Any] | None, sentences: tuple[int, ...], now: Mapping[int, int]) -> Draft | None:
-    if record is None:
-        return None
-    draft = read_draft(record["answer"], sentences) if record["answer"] else Draft(sentences)
-
-    def renumbered(rules: Iterable[RuleDraft]) -> tuple[RuleDraft, ...]:
-        return tuple(replace(rule, quotes={now[at]: words for at, words in rule.quotes.items()}) for rule in rules)
-
-    return replace(
-        draft,
-        rules=renumbered(draft.rules),
-        declined={now[at]: reason for at, reason in draft.declined.items()},
-        ambiguities=tuple(
-            replace(ambiguity, sentence=now[ambiguity.sentence], otherwise=renumbered(ambiguity.otherwise))
-            for ambiguity in draft.ambiguities
-        ),
-        rulings=tuple(map(str, record["rulings"])),
-    )
+    return tuple(group for group in groups if {*group.sentences} <= {*sentences})
 
 
 # --- the translation
@@ -133,14 +83,14 @@ class Translation:
 
     Attributes:
         review: the record of all sentences and rules.
-        summary: the content of the report.
+        summary: the content of the report, as JSON values.
         written: the files that were written, the policy first; empty if no sentence has a rule.
         outcome: the exit status: 0 settled, 1 questions or findings are open, 3 sentences could not be translated.
         pending: for a model whose answers a person writes: how many are missing, and the next one.
     """
 
     review: Review
-    summary: TranslationSummary
+    summary: Mapping[str, Any]
     written: tuple[Path, ...]
     outcome: Literal[0, 1, 3]
     pending: str = ""
@@ -223,7 +173,8 @@ class _Run:
     ) -> None:
         self._path, self._folder, self._model, self._progress = path, folder, model, progress
         self._files = self._read_files()
-        self._state = self._begun(context) if path.exists() else _first(context)
+        everything = Kept(tuple(sentence.number for sentence in context.document.sentences))
+        self._state = self._begun(context) if path.exists() else TranslationState(context, everything)
 
     def _begun(self, context: TranslationContext) -> TranslationState:
         """The translation of a document that was translated before."""
@@ -252,17 +203,14 @@ class _Run:
         save_groups(
             self._folder, (reading.group for reading in state.readings if reading.readings == "open"), state.context
         )
-        before = self._previous_path if previous.content and self._path.read_text() != assembly.text else None
+        is_new = bool(previous.content) and self._path.read_text(encoding="utf-8") != assembly.text
+        before = self._path.with_suffix(f".previous{self._path.suffix}") if is_new else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between
             written = self._write(assembly, review, before)
         changes = self._changes(before, review) if previous.content else None
         return Translation(review, summarize(review, changes), written, outcome(review))
 
     # --- files
-
-    @property
-    def _previous_path(self) -> Path:
-        return self._path.with_suffix(f".previous{self._path.suffix}")
 
     def _write(self, assembly: PolicyAssembly, review: Review, before: Path | None) -> tuple[Path, ...]:
         """Writes the files, the policy and its review one right after the other.
@@ -296,7 +244,7 @@ class _Run:
     def _changes(self, before: Path | None, review: Review) -> DocumentChanges:
         state = self._state
         earlier = {answer.question for answer in state.previous.answers if answer.applied}
-        comparison = compare(reviewed_sentences(state.previous), state.context.document.sentences)
+        comparison = compare(state.previous.sentences, state.context.document.sentences)
         return DocumentChanges(
             comparison.changed,
             comparison.added,
@@ -307,8 +255,3 @@ class _Run:
             str(before) if before else "",
             tuple(answer.question for answer in review.answers if answer.applied and answer.question not in earlier),
         )
-
-
-def _first(context: TranslationContext) -> TranslationState:
-    """A first translation, of all sentences."""
-    return TranslationState(context, Kept(tuple(sentence.number for sentence in context.document.sentences)))

@@ -6,7 +6,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from guardagent.policy.review.record import (
     ReviewFinding,
     ReviewQuestion,
 )
-from guardagent.policy.review.requirement import reviewed_sentences
 from guardagent.policy.words import policies_in_words
 from guardagent.translation.drafts import Problem
 from guardagent.translation.readings.group_reading import GroupReading
@@ -70,18 +69,8 @@ class Recording:
                 yield replace(kept[sentence.number], rules=rules)
                 continue
             fate, reason = self._fate(self._context.first_number(sentence.number), rules)
-            yield ReviewedSentence(
-                sentence.number,
-                sentence.text,
-                sentence.kind,
-                sentence.path,
-                sentence.context,
-                sentence.place,
-                sentence.hash,
-                fate,
-                reason,
-                rules,
-            )
+            copied = {field.name: getattr(sentence, field.name) for field in fields(sentence)}
+            yield ReviewedSentence(**copied, fate=fate, reason=reason, rules=rules)
 
     @cached_property
     def _rules_of(self) -> Mapping[str, list[str]]:
@@ -178,7 +167,9 @@ class Recording:
     def _answered_elsewhere(self) -> Iterator[ReviewQuestion]:
         """Yields the answered questions about sentences that are in no group, such as definitions."""
         there = self._context.document.first_numbers
-        answered = self._state.answers.keys() - {question.id for question in self._standing.questions}
+        answered = {answer.question for answer in self._previous.answers} - {
+            question.id for question in self._standing.questions
+        }
         for question in self._previous.questions:
             numbers = {there.get(name) for name in question.sentences}
             if question.id in answered and None not in numbers and not numbers & self._reading_of.keys():
@@ -232,7 +223,7 @@ class Recording:
     def _outdated_answers(self) -> Iterator[ReviewFinding]:
         """Yields a note for each answer about words that the document no longer has: it decides nothing any more."""
         document, previous = self._context.document, self._previous
-        compared = compare(reviewed_sentences(previous), document.sentences)
+        compared = compare(previous.sentences, document.sentences)
         now = {change.old.hash: change.new.hash for change in compared.changed}
         questions = {question.id: question for question in previous.questions}
         for answer in previous.answers:
@@ -248,16 +239,10 @@ class Recording:
 
     def _remaining(self) -> Iterator[Problem]:
         """Yields the problems of drafts that concern rules in the policy, but those of several rules."""
-        there = {rule.id for rule in self._assembly.rules}
-        for reading in self._state.readings:
-            for result in self._state.drafts:
-                for problem in result.problems:
-                    if (
-                        problem.rule in there
-                        and not problem.others
-                        and any(problem.rule == rule.id for rule in reading.draft.rules)
-                    ):
-                        yield problem
+        drafted = {rule.id for reading in self._state.readings for rule in reading.draft.rules}
+        there = drafted & {rule.id for rule in self._assembly.rules}
+        problems = (problem for result in self._state.drafts for problem in result.problems)
+        yield from (problem for problem in problems if problem.rule in there and not problem.others)
 
     def _finding(self, problem: Problem) -> ReviewFinding:
         rules = tuple(filter(None, (problem.rule, *problem.others)))

@@ -1,26 +1,20 @@
-"""Asks a model, reads the YAML or JSON of its answer, and asks again with the error if the answer cannot be read.
-
-Every error names a line of the answer.
-"""
+"""Asks a model, reads the YAML or JSON of its answer, and asks again with the error if the answer cannot be read."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from guardagent._support.json_values import record_of
 from guardagent.errors import AnswerError, ContentError, CutAnswerError
 from guardagent.models import Completion
 from guardagent.models.metering import Meter
 from guardagent.models.prompts import ModelCall, Prompts
-from guardagent.policy.file.policy_keys import Key, keys, mapping, reads
-from guardagent.policy.file.source_tree import SourceNode
 from guardagent.policy.file.yaml_reader import parse
 from guardagent.types import Usage
 
@@ -36,10 +30,6 @@ class Request:
     data: Mapping[str, Any]
     shared: Mapping[str, Any] = field(default_factory=dict)
     trusted: Mapping[str, Any] = field(default_factory=dict)
-
-    def after(self, problem: str, answer: str) -> Request:
-        """The same request once more, after an answer that is of no use."""
-        return Request(self.template, {**self.data, "problem": problem, "answer": answer}, self.shared, self.trusted)
 
 
 class ModelRequests:
@@ -60,7 +50,6 @@ class ModelRequests:
     def __init__(self, meter: Meter, prompts: Prompts, *, attempts: int = 2, parallel: int = 4) -> None:
         self._meter, self._prompts, self._attempts = meter, prompts, attempts
         self._parallel = parallel if meter.max_cost is None else 1
-        self._lock = threading.Lock()
         self.limit: int | None = None
 
     @property
@@ -89,7 +78,7 @@ class ModelRequests:
             except AnswerError as error:
                 problem = error
             failed.append(call)
-            request = request.after(str(problem), answer)
+            request = replace(request, data={**request.data, "problem": str(problem), "answer": answer})
         self._forget(failed)
         raise problem
 
@@ -115,29 +104,12 @@ class ModelRequests:
             return list(pool.map(work, items))
 
     def _complete(self, call: ModelCall) -> str:
-        with self._metered(call) as asking:
+        with self._meter.metered_call(call) as asking:
             if asking.needs_model and self._meter.model is not None:
                 asking.answer = self._meter.model.complete(call.prompt.messages)
-        outcome = asking.outcome
-        if isinstance(outcome, Completion):
+        if isinstance(outcome := asking.outcome, Completion):
             return outcome.text
         raise outcome
-
-    @contextmanager
-    def _metered(self, call: ModelCall) -> Iterator[Any]:
-        """Meters a call. The account changes under a lock, and the model is called without it."""
-        asking = self._meter.metered_call(call)
-        with self._lock:
-            asking.__enter__()
-        error: BaseException | None = None
-        try:
-            yield asking
-        except BaseException as caught:  # noqa: BLE001 - the account decides
-            error = caught
-        with self._lock:
-            handled = asking.__exit__(type(error) if error else None, error, None)
-        if error is not None and not handled:
-            raise error
 
     def _forget(self, calls: Sequence[ModelCall]) -> None:
         if self._meter.cache is not None and self._meter.model is not None:
@@ -155,17 +127,51 @@ _LONGEST_BEGINNING = 200
 _LANGUAGES = ("", "yaml", "yml", "json")
 
 
-def read_answer(answer: str, key: Key) -> Any:
-    """Reads the block of an answer by the reader of a key.
+def read_answer(answer: str, kind: type[T]) -> T:
+    """Reads the block of an answer as a dataclass. A key with null counts as missing.
 
     Raises:
-        AnswerError: the answer has no such block, or several, or its content is not as expected; with the line.
+        AnswerError: the answer has no such block, or several, or its content is not as expected; with the line, or with
+            the path of keys.
     """
-    node = _parsed(_block(answer))
+    return entry_of(kind, _without_nulls(_parsed(_block(answer))))
+
+
+def entry_of(kind: type[T], value: Any, place: str = "") -> T:
+    """Reads a part of an answer as a dataclass; `place` is its path of keys.
+
+    Raises:
+        AnswerError: it has another form.
+    """
     try:
-        return key.read(node, key)
-    except ContentError as error:
+        return record_of(kind, value, place)
+    except ValueError as error:
         raise AnswerError(str(error)) from None
+
+
+def require_each_once(answered: Sequence[int], wanted: Sequence[int], things: str) -> None:
+    """Requires that the entries of an answer are about exactly these numbers.
+
+    Raises:
+        AnswerError: a number is missing, there is another one, or one twice.
+    """
+    wrong = {
+        "missing": [number for number in wanted if number not in answered],
+        "not asked for": sorted({*answered} - {*wanted}),
+        "twice": sorted({number for number in answered if answered.count(number) > 1}),
+    }
+    problems = [f"{text}: {', '.join(map(str, numbers))}" for text, numbers in wrong.items() if numbers]
+    if problems:
+        raise AnswerError(f"expected each of the {things} exactly once; {'; '.join(problems)}")
+
+
+def _without_nulls(value: Any, depth: int = 2) -> Any:
+    """A value without the empty keys of its own and of its entries. Deeper ones, as in cases, have a meaning."""
+    if isinstance(value, list):
+        return [_without_nulls(part, depth) for part in value]
+    if not isinstance(value, dict) or not depth:
+        return value
+    return {key: _without_nulls(part, depth - 1) for key, part in value.items() if part is not None}
 
 
 def _block(answer: str) -> str:
@@ -184,68 +190,11 @@ def _block(answer: str) -> str:
     return answer
 
 
-def _parsed(text: str) -> SourceNode:
+def _parsed(text: str) -> Any:
     try:
         node = parse(text.encode("utf-8", "replace"), Path("answer"), None)
     except ContentError as error:
         raise AnswerError(f"not readable as YAML: {error}") from None
     if node is None:
         raise AnswerError("the block is empty; expected the keys that are asked for")
-    return node
-
-
-def record(name: str, names: str, *inner: Key) -> Key:
-    """Returns a key whose value is a mapping with other keys; `names` has them for messages."""
-    return Key(name, mapping, f"a mapping with {names}", keys=keys(*inner))
-
-
-@reads(lambda _: {})
-def plain(node: SourceNode, key: Key) -> Any:  # noqa: ARG001 - the shape of a reader
-    """Reads any value as it is."""
     return node.plain
-
-
-@reads(lambda _: {"type": "object"})
-def plain_mapping(node: SourceNode, key: Key) -> dict[str, Any]:
-    """Reads a mapping of any content."""
-    if not isinstance(node.value, dict):
-        raise key.mismatch(node)
-    return dict(node.plain)
-
-
-@reads(lambda _: {"type": "array"})
-def listed(node: SourceNode, key: Key) -> tuple[Any, ...]:
-    """Reads a list, which may be empty or missing its content, of items of one kind."""
-    if node.plain is None:
-        return ()
-    if not isinstance(node.value, list):
-        raise key.mismatch(node)
-    assert key.item is not None
-    return tuple(key.item.read(item_node, key.item) for item_node in node.value)
-
-
-@reads(lambda _: {"type": "integer"})
-def sentence_number(node: SourceNode, key: Key) -> int:
-    """Reads the number of a sentence."""
-    value = node.plain
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise key.mismatch(node)
-    return value
-
-
-@reads(lambda _: {"type": "integer", "minimum": 1})
-def position(node: SourceNode, key: Key) -> int:
-    """Reads a position from 1."""
-    value = sentence_number(node, key)
-    if value < 1:
-        raise key.mismatch(node)
-    return value
-
-
-@reads(lambda _: {"type": "string"})
-def optional_text(node: SourceNode, key: Key) -> str:
-    """Reads a string that may be empty or null."""
-    value = node.plain
-    if value is not None and not isinstance(value, str):
-        raise key.mismatch(node)
-    return value or ""

@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from guardagent._support import json_values
 from guardagent._support.files import parse_json, parse_yaml, read_text
+from guardagent._support.json_values import loads, record_of
 from guardagent.batch.records import Case, LineReader, Trace, open_bytes, read_case, read_trace
 from guardagent.errors import ContentError, UnknownNameError
 from guardagent.models.redaction import scrub
@@ -142,11 +142,13 @@ class ShapePath:
     Attributes:
         types: the types there, the most frequent first.
         values: all values there, if they are few and come back; else empty.
+        description: what a schema says of it.
     """
 
     path: str
     types: tuple[str, ...]
     values: tuple[Any, ...] = ()
+    description: str = ""
 
 
 @dataclass(slots=True)
@@ -183,11 +185,9 @@ class Shape:
         if self.items is not None:
             yield from self.items.paths(f"{place}[]")
 
-    def _add_value(self, value: str | int) -> None:
-        if len(self.values) <= _MOST_VALUES and len(str(value)) <= _LONGEST_VALUE:
-            self.values[value] += 1
-        else:
-            self.values["\0"] += 1  # there are others
+    def _add_value(self, value: str | int, times: int = 1) -> None:
+        is_counted = value in self.values or (len(self.values) <= _MOST_VALUES and len(str(value)) <= _LONGEST_VALUE)
+        self.values[value if is_counted else "\0"] += times  # the latter: there are others
 
     def _few_values(self) -> tuple[Any, ...]:
         """The values of strings that come back, as those of a status do and those of an id do not."""
@@ -221,11 +221,8 @@ class Shape:
     def merge(self, other: Shape) -> None:
         """Adds the values of another place."""
         self.types += other.types
-        for value, count in other.values.items():
-            if value in self.values or len(self.values) <= _MOST_VALUES:
-                self.values[value] += count
-            else:
-                self.values["\0"] += count
+        for value, times in other.values.items():
+            self._add_value(value, times)
         for key, shape in other.keys.items():
             self.keys.setdefault(key, Shape()).merge(shape)
         if other.items is not None:
@@ -237,7 +234,7 @@ def parsed(output: Any) -> Any:
     """Returns a string that is a JSON object or list as its value, and anything else as it is."""
     if isinstance(output, str) and output.lstrip()[:1] in ("{", "["):
         try:
-            return json_values.loads(output)
+            return loads(output)
         except ValueError:
             return output
     return output
@@ -263,13 +260,9 @@ class ToolSamples:
 
     def __init__(self, tool: str) -> None:
         self.tool, self.calls = tool, 0
-        self._examples: dict[tuple[str, ...], CallSample] = {}
+        self.examples: dict[tuple[str, ...], CallSample] = {}
         self._arguments, self._outputs = Shape(), Shape()
         self._failures: dict[str, FailedOutput] = {}
-
-    @property
-    def examples(self) -> Collection[CallSample]:
-        return self._examples.values()
 
     @cached_property
     def arguments(self) -> tuple[ShapePath, ...]:
@@ -296,9 +289,9 @@ class ToolSamples:
                 failure.count += 1
                 failure.others += event.status == "ok"
         kind = (type(output).__name__, *sorted(args))  # examples differ in form
-        if len(self._examples) < _EXAMPLES and (kind not in self._examples or self._examples[kind].output is None):
+        if len(self.examples) < _EXAMPLES and (kind not in self.examples or self.examples[kind].output is None):
             failed = {"ok": False, "failed": True}.get(event.status or "")
-            self._examples[kind] = CallSample(_short(args), None if output is None else _short(output), failed)
+            self.examples[kind] = CallSample(short(args), None if output is None else short(output), failed)
 
 
 class TraceSamples:
@@ -371,9 +364,10 @@ def _events(record: Case | Trace) -> Iterator[Event]:
         yield from (step.event for step in record.steps)
 
 
-def _short(value: Any) -> str:
+def short(value: Any, most: int = _LONGEST_CALL) -> str:
+    """Returns a value as JSON of at most so many characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 2]} …"
+    return text if len(text) <= most else f"{text[: most - 2]} …"
 
 
 # --- the host
@@ -419,7 +413,9 @@ def _schema_paths(schema: Any, place: str, depth: int = 0) -> Iterator[ShapePath
     names = [kind for kind in (kinds if isinstance(kinds, list) else [kinds]) if isinstance(kind, str)]
     types = tuple(_SCHEMA_TYPES.get(name, name) for name in names or ["object" if properties else "string"])
     if place:
-        yield ShapePath(place, types, tuple(conceal(enum)) if isinstance(enum, list) else ())
+        about = schema.get("description")
+        described = " ".join(about.split()) if isinstance(about, str) else ""
+        yield ShapePath(place, types, tuple(conceal(enum)) if isinstance(enum, list) else (), described)
     for name, part in properties.items():
         yield from _schema_paths(part, f"{place}.{name}" if place else str(name), depth + 1)
     yield from _schema_paths(schema.get("additionalProperties"), f"{place}.*" if place else "*", depth + 1)
@@ -428,14 +424,22 @@ def _schema_paths(schema: Any, place: str, depth: int = 0) -> Iterator[ShapePath
 
 def facts_of_host(host: Mapping[str, tuple[ShapePath, ...]]) -> tuple[FactDescription, ...]:
     """Returns the facts that a host describes, with their types."""
-    names = [path for path in host.get("facts", ()) if not re.search(r"[.*\[(]", path.path)]
-    return tuple(FactDescription(path.path, "", path.types[0] if path.types[0] in TYPES else "") for path in names)
+    paths = [path for path in host.get("facts", ()) if not re.search(r"[.*\[(]", path.path)]
+    return tuple(
+        FactDescription(path.path, path.description, path.types[0] if path.types[0] in TYPES else "") for path in paths
+    )
 
 
 # --- facts
 
-TYPES = ("string", "number", "integer", "boolean", "list", "object", "date", "datetime")
-_KEYS = ("description", "type")
+FactType = Literal["", "string", "number", "integer", "boolean", "list", "object", "date", "datetime"]
+TYPES = get_args(FactType)
+
+
+@dataclass(frozen=True, slots=True)
+class _FactEntry:
+    description: str = ""
+    type: FactType = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,19 +470,11 @@ def _content(path: Path | str) -> Any:
 def _fact(name: Any, value: Any, path: Path | str) -> FactDescription:
     if not isinstance(name, str) or not name.strip():
         raise ContentError(f"the name of a fact is {name!r}; expected a string", path)
-    fields = {"description": value or ""} if isinstance(value, str | None) else value
-    if not isinstance(fields, Mapping):
-        raise ContentError(
-            f"{name!r} is a {type(value).__name__}; expected a description, or 'description' and 'type'", path
-        )
-    for key, text in fields.items():
-        if key not in _KEYS:
-            raise UnknownNameError("key", str(key), _KEYS, f"{path}: {name!r}")
-        if not isinstance(text, str):
-            raise ContentError(f"the {key} of {name!r} is a {type(text).__name__}; expected a string", path)
-    if (kind := fields.get("type", "")) and kind not in TYPES:
-        raise UnknownNameError("type", kind, TYPES, f"{path}: {name!r}")
-    return FactDescription(name, fields.get("description", ""), kind)
+    try:
+        entry = _FactEntry(value or "") if isinstance(value, str | None) else record_of(_FactEntry, value, repr(name))
+    except ValueError as error:
+        raise ContentError(str(error), path) from None
+    return FactDescription(name, entry.description, entry.type)
 
 
 # --- samples as text
@@ -507,7 +503,7 @@ def _cut(text: str, limit: int) -> str:
 
 def _tool_lines(samples: ToolSamples) -> Iterator[str]:
     yield f"tool {samples.tool}: {samples.calls} calls"
-    for example in samples.examples:
+    for example in samples.examples.values():
         status = {None: "", True: " (failed)", False: ""}[example.failed]
         yield f"  {example.args} -> {'no output' if example.output is None else example.output}{status}"
     for failure in samples.failures:
@@ -519,4 +515,5 @@ def _tool_lines(samples: ToolSamples) -> Iterator[str]:
 def _shape_lines(name: str, paths: tuple[ShapePath, ...]) -> Iterator[str]:
     for path in paths:
         values = f" in {json.dumps(path.values, ensure_ascii=False)}" if path.values else ""
-        yield f"{name} {path.path}: {' or '.join(path.types)}{values}"
+        about = f" ({path.description})" if path.description else ""
+        yield f"{name} {path.path}: {' or '.join(path.types)}{values}{about}"

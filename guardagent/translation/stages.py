@@ -40,7 +40,7 @@ class OwnerAnswers:
     Args:
         context: the inputs.
         questions: the questions of earlier runs.
-        answers: the answers, by the id of their question.
+        answers: the answers.
         enforceable: the hashes of the sentences that have rules of their own.
     """
 
@@ -48,7 +48,7 @@ class OwnerAnswers:
         self,
         context: TranslationContext,
         questions: Sequence[ReviewQuestion],
-        answers: Mapping[str, RecordedAnswer],
+        answers: Sequence[RecordedAnswer],
         enforceable: Collection[str] = (),
     ) -> None:
         self._context, self._enforceable = context, frozenset(enforceable)
@@ -56,7 +56,7 @@ class OwnerAnswers:
         self.rulings = tuple(
             rulings_of([question for question in questions if {*question.sentences} <= there.keys()], answers)
         )
-        self._unapplied = {answer.question for answer in answers.values() if not answer.applied}
+        self._unapplied = {answer.question for answer in answers if not answer.applied}
 
     @property
     def unapplied(self) -> tuple[Ruling, ...]:
@@ -70,8 +70,12 @@ class OwnerAnswers:
         """
         hashes = {self._context.sentence(sentence).hash for sentence in sentences}
         own = [ruling for ruling in self.rulings if hashes & {*ruling.question.sentences}]
-        others = (ruling for ruling in self.rulings if ruling not in own and self._is_of_definition(ruling))
-        return {ruling.key: text for ruling, text in (*((ruling, _text(ruling)) for ruling in own), *_first(others))}
+        shown, room = {ruling.key: _text(ruling) for ruling in own}, MOST_CHARACTERS
+        for ruling in self.rulings:
+            if ruling not in own and self._is_of_definition(ruling):
+                room -= len(_text(ruling))
+                shown |= {ruling.key: _text(ruling)} if room >= 0 else {}
+        return shown
 
     def concerns(self, draft: Draft) -> bool:
         """Whether a new answer is about a definition that a draft quotes, and its author does not know it."""
@@ -89,15 +93,6 @@ def _text(ruling: Ruling) -> str:
     """The ruling with the reading that was chosen."""
     meaning = "" if ruling.choice.allowed is None or not ruling.choice.words else f" It means: {ruling.choice.words}"
     return f"{ruling.text}{meaning}"
-
-
-def _first(rulings: Iterable[Ruling]) -> Iterator[tuple[Ruling, str]]:
-    room = MOST_CHARACTERS
-    for ruling in rulings:
-        text = _text(ruling)
-        room -= len(text)
-        if room >= 0:
-            yield ruling, text
 
 
 # --- stages
@@ -140,11 +135,6 @@ class TranslationState:
     problems: tuple[Problem, ...] = ()
 
     @property
-    def answers(self) -> dict[str, RecordedAnswer]:
-        """The answers so far, by the id of their question."""
-        return {answer.question: answer for answer in self.previous.answers}
-
-    @property
     def is_interrupted(self) -> bool:
         """Whether the model did not answer a request, so that another run goes on here."""
         return self.is_stopped or self.survey.is_interrupted or any(draft.is_interrupted for draft in self.drafts)
@@ -162,7 +152,8 @@ class Stages:
     def __init__(self, state: TranslationState, model: ModelRequests, progress: Progress) -> None:
         self._state, self._model, self._progress = state, model, progress
         enforceable = (sentence.hash for sentence in state.previous.sentences if sentence.fate == "rule")
-        self._owner = OwnerAnswers(state.context, state.previous.questions, state.answers, tuple(enforceable))
+        previous = state.previous
+        self._owner = OwnerAnswers(state.context, previous.questions, previous.answers, tuple(enforceable))
 
     def run(self, drafted: Sequence[SentenceGroup]) -> None:
         """Translates the sentences. Without a whole survey, nothing is drafted.
@@ -186,12 +177,12 @@ class Stages:
             return
         count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
         self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        author = DraftAuthor("draft", state.context, self._model, _problems, answers=self._owner.shown)
+        author = DraftAuthor(state.context, self._model, _problems, answers=self._owner.shown)
         state.drafts += self._drafted(author, enforceable)
         if state.is_interrupted:  # nothing is written, so nothing is compared
             return
         groups = [*drafted, *sentence_groups(_usable(state.drafts), enforceable)]
-        reader = GroupReader(state.context, state.answers, state.previous.questions)
+        reader = GroupReader(state.context, self._owner.rulings)
         groups = self._model.map(partial(self._by_answers, author, reader), groups)
         self._progress(f"Reading of the cases of {_count(groups, 'group')} of sentences")
         groups = self._confirmed(author, reader, groups)

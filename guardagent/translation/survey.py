@@ -4,48 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
+from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import AnswerError, ModelError
-from guardagent.policy.file.policy_keys import Key, choice, name, regular_expression
-from guardagent.policy.review.record import FATES, Fate, NeededFact
-from guardagent.translation.context import TranslationContext, facts_text, sentences_text, shared_data
-from guardagent.translation.requests import (
-    ModelRequests,
-    Request,
-    listed,
-    optional_text,
-    read_answer,
-    record,
-    sentence_number,
-)
+from guardagent.policy.review.record import Fate, NeededFact
+from guardagent.translation.context import TranslationContext, sentences_text
+from guardagent.translation.drafts import new_facts
+from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
 BATCH = 40
-MODEL_FATES = tuple(fate for fate in FATES if fate != "open")
 
-_NUMBER = Key("number", sentence_number, "the number of a sentence", required=True)
-_FACT = record(
-    "fact",
-    "'name' and 'description'",
-    Key("name", name, "a name", required=True),
-    Key("description", optional_text, "a string", required=True),
-)
-FACTS = Key("facts", listed, "a list of facts, each with 'name' and 'description'", item=_FACT)
-_SENTENCE = record(
-    "sentence",
-    "'number' and 'fate'",
-    _NUMBER,
-    Key("fate", choice, f"one of {', '.join(MODEL_FATES)}", choices=MODEL_FATES, required=True),
-    Key("reason", optional_text, "a string"),
-    Key("implied_by", listed, "a list of numbers of sentences", item=_NUMBER),
-)
-_ANSWER = record(
-    "answer",
-    "'sentences'",
-    Key("failed_output", regular_expression, "a regular expression"),
-    FACTS,
-    Key("sentences", listed, "a list of sentences with their fates", item=_SENTENCE, required=True),
-)
+
+@dataclass(frozen=True, slots=True)
+class _SentenceEntry:
+    number: int
+    fate: Literal["rule", "definition", "fact", "implied", "not_enforceable"]
+    reason: str = ""
+    implied_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _SurveyAnswer:
+    sentences: tuple[_SentenceEntry, ...]
+    facts: tuple[NeededFact, ...] = ()
+    failed_output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +71,12 @@ def survey(
         model: makes the requests.
         answers: returns the owner's answers that concern some sentences, as texts.
     """
-    shared, facts = shared_data(context), facts_text(context)
     groups = [tuple(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)]
 
     def ask(group: Sequence[int]) -> Survey:
-        known = "\n".join(answers(group).values())
         sentences = sentences_text(map(context.sentence, group))
-        data = {"facts": facts, "rulings": known, "sentences": sentences, "problem": "", "answer": ""}
-        return model.ask(Request("survey", data, shared), lambda answer: _read(answer, group, context))
+        request = context.request("survey", answers(group), {"sentences": sentences})
+        return model.ask(request, lambda answer: _read(answer, group, context))
 
     def surveyed(group: tuple[int, ...]) -> Survey:
         try:
@@ -126,41 +107,26 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
     Raises:
         AnswerError: it is not a survey of exactly these sentences.
     """
-    fields = read_answer(answer, _ANSWER)
-    sentences = fields["sentences"]
-    _require_each_once([sentence["number"] for sentence in sentences], group)
-    known = {fact.name for fact in context.facts}
+    content = read_answer(answer, _SurveyAnswer)
+    require_each_once([entry.number for entry in content.sentences], group, "sentences")
+    try:
+        compile_pattern(content.failed_output)
+    except PatternError as error:
+        raise AnswerError(f"failed_output: is not a valid regular expression: {error}; expected RE2 syntax") from None
     return Survey(
-        dict(sorted((sentence["number"], _fate(sentence, context)) for sentence in sentences)),
-        tuple(NeededFact(**fact) for fact in fields.get("facts", ()) if fact["name"] not in known),
-        fields.get("failed_output", ""),
+        dict(sorted((entry.number, _fate(entry, context)) for entry in content.sentences)),
+        new_facts(content.facts, [fact.name for fact in context.facts]),
+        content.failed_output,
     )
 
 
-def _require_each_once(answered: Sequence[int], wanted: Sequence[int]) -> None:
-    missing = [number for number in wanted if number not in answered]
-    others = sorted({number for number in answered if number not in wanted})
-    twice = sorted({number for number in answered if answered.count(number) > 1})
-    problems = [
-        f"{text} {', '.join(map(str, numbers))}"
-        for text, numbers in (("missing:", missing), ("not asked for:", others), ("twice:", twice))
-        if numbers
-    ]
-    if problems:
-        raise AnswerError(f"expected each of the sentences exactly once; {'; '.join(problems)}")
-
-
-def _fate(entry: Mapping[str, Any], context: TranslationContext) -> tuple[Fate, str]:
-    number, fate, reason = entry["number"], entry["fate"], " ".join(entry.get("reason", "").split())
-    if fate in ("not_enforceable", "fact") and not reason:
-        raise AnswerError(f"sentence {number}: the fate is {fate!r} without a 'reason'; expected one")
-    if fate == "implied":
-        reason = _implied(number, entry.get("implied_by", ()), reason, len(context.document.sentences))
-    return fate, reason
-
-
-def _implied(number: int, others: Sequence[int], reason: str, count: int) -> str:
-    if not others or number in others or not all(1 <= other_number <= count for other_number in others):
-        raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
-    named = f"implied by {', '.join(map(str, others))}"
-    return f"{named}: {reason}" if reason else named
+def _fate(entry: _SentenceEntry, context: TranslationContext) -> tuple[Fate, str]:
+    number, reason = entry.number, " ".join(entry.reason.split())
+    if entry.fate in ("not_enforceable", "fact") and not reason:
+        raise AnswerError(f"sentence {number}: the fate is {entry.fate!r} without a 'reason'; expected one")
+    if entry.fate == "implied":
+        others, last = entry.implied_by, len(context.document.sentences)
+        if not others or number in others or not all(1 <= other <= last for other in others):
+            raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
+        reason = f"implied by {', '.join(map(str, others))}{f': {reason}' if reason else ''}"
+    return entry.fate, reason

@@ -8,20 +8,20 @@ those that their authors, or their names, call reading.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
-import json
 import os
 import re
 import shlex
 import sys
-import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from guardagent._support.files import parse_json, read_text
 from guardagent.batch.json_object import near_miss
-from guardagent.errors import InputError, error_text
+from guardagent.errors import GuardError, InputError, error_text
 
 # --- definitions in JSON
 
@@ -140,7 +140,8 @@ def read_tool(value: Any, where: str) -> ToolSchema:
 
 def read_only_hint(annotations: Any) -> bool | None:
     """Returns what the annotations of an MCP tool say about changes; None if they say nothing."""
-    hint = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    is_record = isinstance(annotations, Mapping)
+    hint = annotations.get("readOnlyHint") if is_record else getattr(annotations, "readOnlyHint", None)
     return hint if isinstance(hint, bool) else None
 
 
@@ -204,87 +205,42 @@ def schema_of_function(fn: Callable[..., Any], name: str = "") -> ToolSchema:
     Raises:
         InputError: an argument has no JSON schema, or cannot be passed by name.
     """
+    from pydantic import TypeAdapter
+
     name = name or getattr(fn, "__name__", "")
     where = f"the function {name!r}"
     if not name or name == "<lambda>":
         raise InputError(f"{fn!r} has no name; expected a named function")
+    doc, described = inspect.getdoc(fn) or "", _descriptions(inspect.getdoc(fn) or "")
+    source: Any = fn
+    plain: Any = source if inspect.isroutine(fn) or isinstance(fn, functools.partial) else source.__call__
     try:
-        signature = inspect.signature(fn)
-        hints = typing.get_type_hints(_plain(fn), include_extras=True)
-    except Exception as error:  # noqa: BLE001 - annotations are code of the host
-        raise InputError(f"{where} has annotations that cannot be read: {error_text(error)}") from None
-    doc = inspect.getdoc(fn) or ""
-    definitions: dict[str, Any] = {}
-    properties = {}
-    described = _descriptions(doc)
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            continue
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise InputError(
-                f"{where}: the argument {parameter.name!r} has no name in a call; expected named arguments"
-            )
-        schema = _json_schema(hints.get(parameter.name, Any), f"{where}: the argument {parameter.name!r}", definitions)
-        properties[parameter.name] = {
-            **schema,
-            **_default(parameter),
-            **_described(described.get(parameter.name), schema),
-        }
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
-    named = [named_parameter for named_parameter in signature.parameters.values() if named_parameter.name in properties]
-    parameters["required"] = [
-        named_parameter.name for named_parameter in named if named_parameter.default is named_parameter.empty
-    ]
-    parameters["additionalProperties"] = len(named) < len(signature.parameters)
-    if definitions:
-        parameters["$defs"] = definitions
-    return ToolSchema(name, _SECTION.split(doc, maxsplit=1)[0].strip(), parameters, _output_schema(hints))
-
-
-def _plain(fn: Any) -> Any:
-    """Returns the function that has the annotations."""
-    unwrapped = inspect.unwrap(getattr(fn, "func", fn))
-    return unwrapped if inspect.isroutine(unwrapped) else type(unwrapped).__call__
-
-
-def _json_schema(hint: Any, where: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    from pydantic import TypeAdapter
-
-    try:
-        schema = dict(TypeAdapter(hint).json_schema())
-    except Exception as error:  # noqa: BLE001 - pydantic raises many types, and types have code of their own
+        with warnings.catch_warnings(action="ignore"):  # about defaults that are not JSON
+            schema = TypeAdapter(plain).json_schema()
+        returned = inspect.signature(plain, eval_str=True).return_annotation
+    except Exception as error:  # noqa: BLE001 - pydantic raises many types, and annotations are code of the host
         reason = error_text(error).partition("\n")[0]
-        raise InputError(f"{where} has a type without JSON schema: {reason:.200}; expected a plain type") from None
-    for name, definition in schema.pop("$defs", {}).items():
-        if definitions.setdefault(name, definition) != definition:
-            raise InputError(f"{where}: two types are named {name!r}; expected each name once")
-    return schema
+        raise InputError(f"{where} has an argument without JSON schema: {reason:.200}; expected plain types") from None
+    if schema.get("type") != "object":
+        raise InputError(f"{where}: an argument has no name in a call; expected named arguments")
+    for argument, property_schema in schema["properties"].items():
+        property_schema.pop("title", None)
+        if argument in described:
+            property_schema.setdefault("description", described[argument])
+    parameters = {"additionalProperties": True, **schema}
+    return ToolSchema(name, _SECTION.split(doc, maxsplit=1)[0].strip(), parameters, _output_schema(returned))
 
 
-def _output_schema(hints: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _output_schema(returned: Any) -> Mapping[str, Any] | None:
     """Returns the schema of the returned value; None if it is not annotated, or has none."""
     from pydantic import TypeAdapter
 
-    if hints.get("return") in (None, type(None), Any):
+    if returned in (None, Any, inspect.Signature.empty):
         return None
     try:
-        return TypeAdapter(hints["return"]).json_schema(mode="serialization")
+        return TypeAdapter(returned).json_schema(mode="serialization")
     except Exception:  # noqa: BLE001 - as above; an output without schema is known by its samples
         return None
-
-
-def _default(parameter: inspect.Parameter) -> dict[str, Any]:
-    if parameter.default is parameter.empty:
-        return {}
-    try:
-        json.dumps(parameter.default, allow_nan=False)
-    except (TypeError, ValueError):
-        return {}
-    return {"default": parameter.default}
-
-
-def _described(text: str | None, schema: Mapping[str, Any]) -> dict[str, str]:
-    return {"description": text} if text and "description" not in schema else {}
 
 
 def _descriptions(doc: str) -> dict[str, str]:
@@ -349,8 +305,8 @@ def schema_of(tool: Any, where: str, name: str = "") -> ToolSchema:
     if schema is not None:
         described = object_schema(schema, f"{where}: the schema of {string!r}")
         description = _string(tool, "description") or inspect.getdoc(tool) or ""
-        hint = getattr(getattr(tool, "annotations", None), "readOnlyHint", None)
-        return ToolSchema(string, description, described, _output_of(tool), hint if isinstance(hint, bool) else None)
+        hint = read_only_hint(getattr(tool, "annotations", None))
+        return ToolSchema(string, description, described, _output_of(tool), hint)
     function = next((attribute for key in _FUNCTIONS if callable(attribute := getattr(tool, key, None))), None)
     if function is None and callable(tool):
         function = tool
@@ -397,8 +353,8 @@ def read_tools(source: Any) -> tuple[ToolSchema, ...]:
             `mcp:COMMAND`, which is started, or `mcp:URL`; or the tools as functions, objects or decoded JSON.
 
     Raises:
-        InputError: the source does not exist, or its content is not a tool; the message says what it is.
-        GuardError: the server does not list its tools.
+        InputError: the source does not exist, its content is not a tool, or the server does not list its tools; the
+            message says what it is.
     """
     if isinstance(source, os.PathLike):
         source = os.fspath(source)
@@ -436,7 +392,11 @@ def _from_server(command: str) -> tuple[ToolSchema, ...]:
         target = UrlTarget(command, {})
     else:
         target = CommandTarget(_words(command))
-    tools = asyncio.run(list_tools(target))
+    try:
+        tools = asyncio.run(list_tools(target))
+    except GuardError as error:
+        reason = str(error).removesuffix("; nothing is guarded")  # a translation guards nothing anyway
+        raise InputError(f"tools '{_MCP}{command}': {reason}; expected a server that lists its tools") from None
     definitions = [
         {"name": tool.name, "description": tool.description, "inputSchema": tool.schema, **_output_keys(tool.more)}
         for tool in tools

@@ -98,7 +98,6 @@ def report(loaded: Any, _name: str) -> None:
 
 def translation_report(loaded: Any, _name: str) -> None:
     assert loaded.suffix.startswith(".")
-    assert loaded.name
     assert isinstance(loaded.render(summarize(Review("policy.md", "", ()))), str)
 
 

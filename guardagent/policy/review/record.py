@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from guardagent._support.files import parse_json, read_text, save_text
 from guardagent._support.json_values import plain, record_of
 from guardagent.errors import ContentError
-from guardagent.policy.documents.sentences import Kind, identity
+from guardagent.policy.documents.sentences import Sentence, identity
 
 # --- the types
 
@@ -35,23 +35,15 @@ answer to a question, still open, nobody has read them, or the rule was written 
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedSentence:
+class ReviewedSentence(Sentence):
     """A sentence of the document and what became of it.
 
     Attributes:
-        number, text, kind, path, context, place, hash: as in `guardagent.policy.documents.Sentence`.
         fate: what became of it.
         reason: why it has no rule, or which part of it no rule covers; may be empty if it has rules.
         rules: the ids of the rules that rest on it.
     """
 
-    number: int
-    text: str
-    kind: str
-    path: tuple[str, ...]
-    context: tuple[str, ...]
-    place: str
-    hash: str
     fate: Fate
     reason: str = ""
     rules: tuple[str, ...] = ()
@@ -311,8 +303,6 @@ def _sentence_problems(sentences: tuple[ReviewedSentence, ...]) -> Iterator[str]
             yield (
                 f"sentences[{at}].number: is {sentence.number}; expected {at + 1}, as all sentences are listed in order"
             )
-        if sentence.kind not in get_args(Kind):
-            yield f"sentences[{at}].kind: is {sentence.kind!r}; expected one of {', '.join(map(repr, get_args(Kind)))}"
         if sentence.hash not in _identities(sentence, sentences[0]):
             yield (
                 f"sentences[{at}].hash: is not the hash of sentence {sentence.number} ({sentence.text[:60]!r}): "
@@ -328,10 +318,10 @@ def _sentence_problems(sentences: tuple[ReviewedSentence, ...]) -> Iterator[str]
 
 def _identities(reviewed_sentence: ReviewedSentence, first: ReviewedSentence) -> Iterator[str]:
     """The hashes that a sentence can have. The title of the document, its first sentence, is in the path only."""
-    kind = cast("Kind", reviewed_sentence.kind)
-    yield identity(reviewed_sentence.text, kind, reviewed_sentence.path, reviewed_sentence.context)
-    if first.kind == "heading" and reviewed_sentence.path[:1] == (first.text,):
-        yield identity(reviewed_sentence.text, kind, reviewed_sentence.path[1:], reviewed_sentence.context)
+    text, kind, path, context = (getattr(reviewed_sentence, key) for key in ("text", "kind", "path", "context"))
+    yield identity(text, kind, path, context)
+    if first.kind == "heading" and path[:1] == (first.text,):
+        yield identity(text, kind, path[1:], context)
 
 
 def _repeated(place: str, names: Iterable[str]) -> Iterator[str]:

@@ -22,11 +22,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from guardagent.errors import InputError
 from guardagent.policy.documents import MAX_PDF, parse_document
-from guardagent.policy.documents.sentences import DocumentComparison, Kind, Sentence, compare
+from guardagent.policy.documents.sentences import DocumentComparison, Sentence, compare
 from guardagent.policy.documents.text import format_of
 from guardagent.policy.file.inclusions import review_path
 from guardagent.policy.file.policy_file import PolicyFile
@@ -62,7 +62,7 @@ def document_problems(review: Review, folder: Path) -> tuple[str, ...]:
         sentences = parse_document(data, str(path), format_of(str(path), data)).sentences
     except InputError:
         return (f"the document {str(path)!r} changed since it was translated; {_AGAIN}",)
-    changes = tuple(_changes(compare(reviewed_sentences(review), sentences)))
+    changes = tuple(_changes(compare(review.sentences, sentences)))
     return changes or (f"the document {str(path)!r} changed, but none of its sentences; {_AGAIN}",)
 
 
@@ -77,22 +77,6 @@ def _bytes(path: Path) -> bytes:
     return data
 
 
-def reviewed_sentences(review: Review) -> list[Sentence]:
-    """The sentences of the document that was translated."""
-    return [
-        Sentence(
-            sentence.number,
-            sentence.text,
-            cast("Kind", sentence.kind),
-            sentence.path,
-            sentence.context,
-            sentence.place,
-            sentence.hash,
-        )
-        for sentence in review.sentences
-    ]
-
-
 def _changes(document_comparison: DocumentComparison) -> Iterator[str]:
     for change in document_comparison.changed:
         yield f"{sentence_name(change.old)} changed in the document: now {quoted(change.new.text)}"
@@ -102,7 +86,7 @@ def _changes(document_comparison: DocumentComparison) -> Iterator[str]:
         yield f"{sentence_name(sentence)} of the document is new"
 
 
-def sentence_name(sentence: Sentence | ReviewedSentence) -> str:
+def sentence_name(sentence: Sentence) -> str:
     """The number, the place and the first words of a sentence."""
     return f"sentence {sentence.number} ({sentence.place}: {quoted(sentence.text)})"
 

@@ -19,8 +19,7 @@ from guardagent._support.execution import timed_verdict
 from guardagent.batch.audit import judge_trace
 from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
-from guardagent.errors import ContentError, InputError, name_hint
-from guardagent.policy.file.policy_file import read_policy_data
+from guardagent.errors import ContentError, InputError
 from guardagent.policy.file.policy_keys import MAX_NAME
 from guardagent.policy.file.yaml_reader import nodes_of, parse
 from guardagent.policy.load import load_policies
@@ -287,8 +286,6 @@ def assemble(
     """
     if not any(part.rules for part in parts):
         return _failed(Problem("empty", "no sentence has a rule; expected at least one rule", fatal=True))
-    if problems := [shape_problem for part in parts if (shape_problem := _shape_problem(part, context))]:
-        return _failed(*problems)
     table = RuleTable({rule.id for part in parts for rule in part.rules}, previous.rules)
     try:
         names = NameTable(_standing(previous))
@@ -310,22 +307,6 @@ def assemble(
 
 def _failed(*problems: Problem) -> PolicyAssembly:
     return PolicyAssembly(problems=problems)
-
-
-def _shape_problem(part: Draft, context: TranslationContext) -> Problem | None:
-    """The problem of a draft that no policy file can hold. Its names are checked with the whole policy."""
-    declared = {key: declaration for key, declaration in part.declarations.items() if declaration}
-    problem = Problem("syntax", "", sentences=part.sentences, fatal=True)
-    if unknown := sorted(declared.keys() - {*DECLARATIONS}):
-        message = f"unknown key {unknown[0]!r} in the declarations{name_hint(unknown[0], DECLARATIONS)}"
-        return replace(problem, message=message)
-    content = {"version": 1, **declared, "policies": [rule.source for rule in part.rules]}
-    try:
-        if part.rules:
-            read_policy_data(content, context.folder)
-    except InputError as error:
-        return replace(problem, message=str(error))
-    return None
 
 
 def _standing(previous: PolicyLines) -> dict[DeclaredName, Declaration]:

@@ -297,7 +297,9 @@ def _comment(text: str, mark: str) -> str:
 # --- values
 
 
-class _Dumper(yaml.SafeDumper):
+class PolicyDumper(yaml.SafeDumper):
+    """Writes a policy file as people do."""
+
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
         super().increase_indent(flow, indentless=False)
 
@@ -333,13 +335,13 @@ def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=names)
 
 
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(list, _list)
+PolicyDumper.add_representer(str, _text)
+PolicyDumper.add_representer(list, _list)
 
 
-def dumped(value: Any) -> str:
+def dumped(value: Any, dumper: type[PolicyDumper] = PolicyDumper, width: int = WIDTH) -> str:
     """Returns a value as the YAML of a policy file."""
-    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=False)
+    text = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=width, default_flow_style=False)
     assert isinstance(text, str)
     return re.sub(
         r"[^\n]",

@@ -6,7 +6,6 @@ executed and that it denies are counted: either it is too tight, or the agent br
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -23,7 +22,7 @@ from guardagent.policy.logic.sessions import KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Draft, Problem
-from guardagent.translation.examination.checks import CHECKS, DraftCheck
+from guardagent.translation.examination.checks import CHECKS
 from guardagent.translation.examination.examined import (
     ExaminedDraft,
     ExaminedPolicy,
@@ -33,19 +32,18 @@ from guardagent.translation.examination.examined import (
     judged_cases,
     lint_problems,
 )
-from guardagent.translation.samples import conceal, read_records
+from guardagent.translation.samples import conceal, read_records, short
 from guardagent.types import Verdict, thaw
 
 __all__ = ["examine", "examine_policy"]
 
 
-def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = False) -> tuple[Problem, ...]:
+def examine(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
     """Runs every check on a draft.
 
     Args:
         draft: the draft.
         context: the inputs of the translation.
-        only_fatal: whether only fatal problems are wanted. Checks of others are left out.
 
     Returns:
         The problems: the fatal ones first, then in the order of the rules. A check that fails is a fatal problem.
@@ -53,35 +51,28 @@ def examine(draft: Draft, context: TranslationContext, *, only_fatal: bool = Fal
     Raises:
         InputError: a check of another package cannot be loaded.
     """
-    try:
-        key = "problems", repr(draft), id(context), only_fatal
-    except (ValueError, RecursionError):  # a value that cannot be written, which the checks report
-        return _problems(draft, context, only_fatal=only_fatal)
-    _, problems = context.once(key, lambda: (context, _problems(draft, context, only_fatal=only_fatal)))
+    key = "problems", repr(draft), id(context)
+    _, problems = context.once(key, lambda: (context, _problems(draft, context)))
     return problems
 
 
-def _problems(draft: Draft, context: TranslationContext, *, only_fatal: bool) -> tuple[Problem, ...]:
-    examined = ExaminedDraft(draft, context, only_fatal=only_fatal)
-    of_drafts = (check for check in CHECKS.load_all() if not check[1].whole_policy)
-    problems = dict.fromkeys(
-        _results(examined, (of_draft for of_draft in of_drafts if not (only_fatal and of_draft[1].never_fatal)))
-    )
+def _problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
+    problems = dict.fromkeys(_results(ExaminedDraft(draft, context)))
     order = {rule.id: at for at, rule in enumerate(draft.rules)}
-    wanted = [problem for problem in problems if problem.fatal or not only_fatal]
-    return tuple(sorted(wanted, key=lambda problem: (not problem.fatal, order.get(problem.rule, len(order)))))
+    return tuple(sorted(problems, key=lambda problem: (not problem.fatal, order.get(problem.rule, len(order)))))
 
 
-def _results(examined: ExaminedDraft | ExaminedPolicy, checks: Iterable[tuple[str, DraftCheck]]) -> Iterator[Problem]:
-    for name, check in checks:
+def _results(examined: ExaminedDraft | ExaminedPolicy) -> Iterator[Problem]:
+    for name, check in CHECKS.load_all():
+        if check.whole_policy is isinstance(examined, ExaminedDraft):
+            continue
         try:
             yield from check.find(examined)
         except Exception as error:  # noqa: BLE001 - a draft can hold anything; a check without a result does not count as passed
             text = f"the check {name!r} did not end: {error_text(error):.300}"
             if isinstance(examined, ExaminedDraft):
-                yield Problem(
-                    "unexamined", f"{text}; simplify the rules", sentences=examined.draft.sentences, fatal=True
-                )
+                text, sentences = f"{text}; simplify the rules", examined.draft.sentences
+                yield Problem("unexamined", text, sentences=sentences, fatal=True)
             else:
                 yield Problem("unexamined", text)
 
@@ -92,7 +83,7 @@ _POLICY_LINT_SECONDS = 60.0  # of CPU for questions about data: nobody else sees
 
 
 def examine_policy(
-    policy: Path | str,
+    policy: str,
     context: TranslationContext,
     cases: Mapping[str, Iterable[Any]],
     traces: Path | str | None = None,
@@ -100,7 +91,7 @@ def examine_policy(
     """Checks the policy that drafts were assembled to.
 
     Args:
-        policy: the path of the policy file, or its text as a string.
+        policy: the text of the policy file.
         context: the inputs of the translation.
         cases: the boundary cases of each rule, by its id.
         traces: a JSON Lines file of recorded conversations.
@@ -113,19 +104,14 @@ def examine_policy(
         InputError: the traces cannot be read.
     """
     try:
-        if isinstance(policy, Path):
-            loaded = load_policies(policy)
-        else:
-            loaded = load_policies(text=policy, folder=context.folder)
+        loaded = load_policies(text=policy, folder=context.folder)
     except InputError as error:
         return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
     judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
     problems = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
     problems += _case_problems(cases, judged)
     problems += _execution_problems(loaded, traces) if traces is not None else []
-    problems += _results(
-        ExaminedPolicy(loaded, context), (check for check in CHECKS.load_all() if check[1].whole_policy)
-    )
+    problems += _results(ExaminedPolicy(loaded, context))
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: not problem.fatal))
 
 
@@ -180,14 +166,6 @@ def _execution_problems(policies: Policies, path: Path | str) -> Iterator[Proble
     yield from executions.problems()
 
 
-def _history_of(record: Case) -> Trace:
-    """The history of a case: nobody knows whether the proposed call was executed.
-
-    The state and the facts of a case are those of its proposed call. At the time of an earlier call, they were others.
-    """
-    return Trace(record.id, tuple(TraceStep(event) for event in record.history), principal=record.principal)
-
-
 class _Executions:
     """Counts the executed calls of traces, and those that a policy denies."""
 
@@ -200,8 +178,10 @@ class _Executions:
 
     def add(self, record: Case | Trace) -> None:
         """Judges a trace, or the history of a case by the rules that need neither its state nor its facts."""
-        trace = record if isinstance(record, Trace) else _history_of(record)
-        left_out = frozenset() if record is trace else self._momentary
+        trace, left_out = record, frozenset[str]()
+        if isinstance(trace, Case):  # nobody knows whether its proposed call, to which state and facts belong, ran
+            steps = tuple(map(TraceStep, trace.history))
+            trace, left_out = Trace(trace.id, steps, principal=trace.principal), self._momentary
         self._calls.update(step.event.tool for step in trace.steps if _is_executed(step))
         judge_events(self._policies, trace, partial(self._count, trace, left_out))
 
@@ -251,6 +231,4 @@ def _is_executed(step: TraceStep) -> bool:
 def _shown_call(trace: Trace, at: int) -> str:
     """A call, without secrets."""
     event = trace.steps[at].event
-    args = json.dumps(conceal(thaw(event.args)), ensure_ascii=False, default=str)
-    shown = args if len(args) <= _LONGEST_CALL else f"{args[:_LONGEST_CALL]} …"
-    return f"{trace.id!r} events[{at}]: {event.tool} {shown}"
+    return f"{trace.id!r} events[{at}]: {event.tool} {short(conceal(thaw(event.args)), _LONGEST_CALL)}"

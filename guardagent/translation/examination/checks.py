@@ -1,7 +1,7 @@
 """The checks of a draft and of the assembled policy, each a generator of problems with a name.
 
-A check is registered with `draft_check`; every one of them is run. Another package registers a module with `check`, and
-if need be `NEVER_FATAL = True` or `WHOLE_POLICY = True`, which say what the arguments of `draft_check` say.
+Every check in `CHECKS` is run. Another package registers a module with `check`, and
+`WHOLE_POLICY = True` for a check of the assembled policy.
 """
 
 from __future__ import annotations
@@ -54,37 +54,13 @@ class DraftCheck:
 
     Attributes:
         find: yields the problems of an `ExaminedDraft`, or of an `ExaminedPolicy` if `whole_policy`.
-        never_fatal: whether it has no fatal problem: it is left out where only those are wanted.
         whole_policy: whether it is of the assembled policy: no draft is checked.
     """
 
     find: Check
-    never_fatal: bool = False
     whole_policy: bool = False
 
 
-def _check_of_module(module: Any) -> DraftCheck:
-    """The check of another package's module."""
-    return DraftCheck(module.check, getattr(module, "NEVER_FATAL", False), getattr(module, "WHOLE_POLICY", False))
-
-
-_SHIPPED: dict[str, DraftCheck] = {}
-CHECKS = Plugins(
-    "translation check", "", ("check",), "guardagent.translation_checks", members=_SHIPPED, adapt=_check_of_module
-)
-
-
-def draft_check(name: str, *, never_fatal: bool = False, whole_policy: bool = False) -> Callable[[Check], Check]:
-    """Registers a generator of problems as the check of this name; see `DraftCheck`."""
-
-    def register(find: Check) -> Check:
-        _SHIPPED[name] = DraftCheck(find, never_fatal, whole_policy)
-        return find
-
-    return register
-
-
-@draft_check("syntax")
 def check_syntax(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds every rule and declaration that does not load, not only the first. All of them are fatal."""
     loaded, everywhere = examined.loaded, examined.draft.sentences
@@ -114,7 +90,6 @@ def _uses_broken(rule: RuleDraft, declarations: Mapping[str, str]) -> bool:
 _RULE_ID = re.compile(r"[a-z][a-z0-9_]*")
 
 
-@draft_check("sentences")
 def check_sentences(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds sentences without a rule, a reason or an ambiguity, and rules without an id of their own or a message.
 
@@ -127,10 +102,6 @@ def check_sentences(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule in draft.rules:
         yield from _malformed(rule, draft)
     yield from _uncovered_sentences(draft)
-    for ambiguity in draft.ambiguities:
-        if len(set(ambiguity.readings)) < 2 or not ambiguity.question.strip():
-            text = "the ambiguity has no question, or fewer than two readings; expected both"
-            yield Problem("ambiguity", text, sentences=(ambiguity.sentence,))
 
 
 def _malformed(rule: RuleDraft, draft: Draft) -> Iterator[Problem]:
@@ -158,7 +129,6 @@ def _uncovered_sentences(draft: Draft) -> Iterator[Problem]:
 _SHORTEST = 3  # words of a quote
 
 
-@draft_check("grounding")
 def check_grounding(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules without a quote of the document, and quotes that do not stand in their sentence.
 
@@ -183,32 +153,22 @@ def _quote_problem(number: int, quote: str, sentences: Sequence[Sentence], texts
         others = [at for at in range(1, len(texts) + 1) if _is_quoted_from(quote, at, texts)]
         if others:
             return f"the quote {quote!r:.200} stands in sentence {others[0]}, not in sentence {number}"
-        return f"the quote {quote!r:.200} is not in sentence {number}; {_expected_words(number, sentences)}"
+        words = sentences[number - 1].text
+        return f"the quote {quote!r:.200} is not in sentence {number}; expected words of {words!r:.300}"
     count = word_count(quote)
     if count < _SHORTEST and count < word_count(sentences[number - 1].text):
         return f"the quote {quote!r:.200} of sentence {number} is too short; expected at least {_SHORTEST} of its words"
     return ""
 
 
-def _expected_words(number: int, sentences: Sequence[Sentence]) -> str:
-    if not _sentence_exists(number, len(sentences)):
-        return f"the document has the sentences 1 to {len(sentences)}"
-    return f"expected words of {sentences[number - 1].text!r:.300}"
-
-
-def _sentence_exists(number: object, count: int) -> bool:
-    return isinstance(number, int) and 1 <= number <= count
-
-
 def _is_quoted_from(quote: str, number: int, texts: Sequence[str]) -> bool:
     """Whether the parts of a quote stand in a sentence."""
-    return _sentence_exists(number, len(texts)) and bool(find_quote(texts[number - 1], str(quote)))
+    return bool(find_quote(texts[number - 1], quote))
 
 
 _OF_SORTS = {"Int": 0, "Real": 0, "Bool": True}  # a value of each sort; all others have strings
 
 
-@draft_check("arguments")
 def check_arguments(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds arguments that a tool does not have, which are fatal, and values that contradict its schema."""
     shapes = examined.shapes
@@ -219,9 +179,9 @@ def check_arguments(examined: ExaminedDraft) -> Iterator[Problem]:
             argument.problem for read in reads for argument in unknown_arguments(read, rule.policies.tags, signatures)
         ]
         for text in dict.fromkeys([*problems, *_unknown_in_cases(rule, shapes)]):
-            yield rule.problem("argument", text, fatal=True)
+            yield problem_of(rule.draft, "argument", text, fatal=True)
         for text in dict.fromkeys([*_contradictions(rule, shapes), *_sort_contradictions(rule, shapes)]):
-            yield rule.problem("type", text)
+            yield problem_of(rule.draft, "type", text)
 
 
 def _unknown_in_cases(rule: ExaminedRule, shapes: ToolShapes) -> Iterator[str]:
@@ -296,7 +256,6 @@ def _listed(kind: Any) -> Sequence[Any]:
 _Keys = tuple[str, ...]
 
 
-@draft_check("facts")
 def check_facts(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds facts and state that nobody declares: the host would not give them, and every call would be denied.
 
@@ -314,7 +273,7 @@ def check_facts(examined: ExaminedDraft) -> Iterator[Problem]:
                     f"declared; declare it under 'facts', with a description, or use another one"
                     f"{name_hint(name, known[place[0]].names)}"
                 )
-                yield rule.problem("fact", text, fatal=True)
+                yield problem_of(rule.draft, "fact", text, fatal=True)
 
 
 class _KnownFacts:
@@ -349,7 +308,6 @@ def _is_outer(place: Place, places: list[Place]) -> bool:
     return any(len(other_place) > len(place) and other_place[: len(place)] == place for other_place in places)
 
 
-@draft_check("outputs", never_fatal=True)
 def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds fields that neither an output schema nor the samples show. Without either there is no problem.
 
@@ -362,14 +320,13 @@ def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
                 around = repr(".".join(place[2:-1])) if place[2:-1] else "the output"
                 hint = name_hint(place[-1], known) if known else "; the value there is not an object"
                 text = f"the rule reads {place[-1]!r} in {around} of {place[1]!r}, which no output shows{hint}"
-                yield rule.problem("output", text)
+                yield problem_of(rule.draft, "output", text)
 
 
 _FEWEST_CASES = 4
 _CASE_KEYS = ("now", "principal", "user_confirmed", "state", "facts", "context")
 
 
-@draft_check("cases")
 def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules that lack boundary cases of a kind, or that do not give what their cases expect.
 
@@ -378,10 +335,10 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule in examined.rules:
         for case in rule.cases:
             if problem := case.problem or disagreement(rule.draft.id, case):
-                yield rule.problem("case", problem, example=case.text, fatal=True)
+                yield problem_of(rule.draft, "case", problem, example=case.text, fatal=True)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
-        ids = Counter(repr(case.get("id")) for case in draft.cases if isinstance(case, dict))
+        ids = Counter(repr(case.get("id")) for case in draft.cases)
         for name in (name for name, count in ids.items() if count > 1):
             yield problem_of(draft, "case", f"two cases have the id {name:.100}; expected each id once", fatal=True)
 
@@ -399,33 +356,28 @@ def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
     if len(rule.cases) < fewest:
         lacking.append(f"stands on either side of each limit; expected at least {fewest} cases, got {len(rule.cases)}")
     if lacking:
-        yield rule.problem("case", f"the cases lack one that {', one that '.join(lacking)}")
+        yield problem_of(rule.draft, "case", f"the cases lack one that {', one that '.join(lacking)}")
     if "unknown" not in outcomes and (unknown := next(_unknown_cases(rule), None)) is not None:
         text = "the cases lack one that is denied because a value is unknown (label 1 with rules []), such as this one"
-        yield rule.problem("case", text, example=unknown.text)
+        yield problem_of(rule.draft, "case", text, example=unknown.text)
 
 
 def _unknown_cases(rule: ExaminedRule) -> Iterator[JudgedCase]:
     """Yields the variants of cases, each without one value, in which something is unknown."""
     for record in rule.draft.cases:
-        if isinstance(record, Mapping):
-            variants = list(_unknown_variants(record))
-            yield from (
-                judged_case
-                for judged_case in judged_cases(rule.policies, rule.draft.id, variants)
-                if judged_case.outcome == "unknown"
-            )
+        unknown = {"id": "something is unknown", "label": 1, "rules": []}
+        judged = judged_cases(rule.policies, rule.draft.id, [{**each, **unknown} for each in _reduced(record)])
+        yield from (judged_case for judged_case in judged if judged_case.outcome == "unknown")
 
 
-def _unknown_variants(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    unknown = {**record, "id": "something is unknown", "label": 1, "rules": []}
+def _reduced(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     proposed = record.get("proposed")
-    if isinstance(proposed, Mapping) and isinstance(args := proposed.get("args"), Mapping):
-        yield from ({**unknown, "proposed": {**proposed, "args": left}} for _, left in _without_a_key(args, 1))
-    for place in ("facts", "context", "state"):
-        if isinstance(values := record.get(place), Mapping):
-            yield from ({**unknown, place: left} for _, left in _without_a_key(values, 1))
-    yield from ({key: value for key, value in unknown.items() if key != gone} for gone in _CASE_KEYS if gone in record)
+    if isinstance(proposed, Mapping):
+        arguments = _without_a_key(proposed.get("args"), 1)
+        yield from ({**record, "proposed": {**proposed, "args": left}} for _, left in arguments)
+    for place in _OMITTED_FROM:
+        yield from ({**record, place: left} for _, left in _without_a_key(record.get(place), 1))
+    yield from ({key: value for key, value in record.items() if key != gone} for gone in _CASE_KEYS if gone in record)
 
 
 _OMITTED_FROM = ("state", "facts", "context")
@@ -434,28 +386,25 @@ _MOST_VARIANTS = 20  # variants of one case
 _KNOWN_TEST = "known"  # the only function that tells an unknown value from another one
 
 
-@draft_check("missing_value", never_fatal=True)
 def check_missing_value(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules that allow a forbidden call as soon as a fact or a part of the state is missing: one problem each.
 
     Whoever leaves the value out gets around the rule.
     """
     for rule in examined.rules:
-        if _KNOWN_TEST in str(rule.draft.rule):
-            allowed_variant = next(_allowed_variants(rule), None)
-            if allowed_variant is not None:
-                name, example = allowed_variant
-                text = (
-                    f"the rule denies a call, and allows it if {name} is missing; a missing value has to deny, "
-                    "unless the document says otherwise"
-                )
-                yield rule.problem("missing_value", text, example=example)
+        variants = _allowed_variants(rule) if _KNOWN_TEST in str(rule.draft.rule) else iter(())
+        for name, example in islice(variants, 1):
+            text = (
+                f"the rule denies a call, and allows it if {name} is missing; a missing value has to deny, "
+                "unless the document says otherwise"
+            )
+            yield problem_of(rule.draft, "missing_value", text, example=example)
 
 
 def _allowed_variants(rule: ExaminedRule) -> Iterator[tuple[str, str]]:
     """Yields the values without which a case that violates the rule is allowed, with the case."""
     for case, record in zip(rule.cases, rule.draft.cases, strict=False):
-        if case.outcome == "violating" and isinstance(record, Mapping):
+        if case.outcome == "violating":
             variants = list(_missing_variants(record))
             judged = judged_cases(rule.policies, rule.draft.id, [variant for _, variant in variants])
             for (name, _), judged_case in zip(variants, judged, strict=True):
@@ -481,7 +430,6 @@ def _without_a_key(values: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], d
 _SHOWN_MUTANTS = 5
 
 
-@draft_check("mutants", never_fatal=True)
 def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds small changes of a rule that no case notices. Each asks for another case.
 
@@ -494,13 +442,13 @@ def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
 
 def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Problem]:
     if survivors.left_out:
-        yield rule.problem("untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
+        yield problem_of(rule.draft, "untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
         shown = "; ".join(
-            f"({at}) {mutant.description}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
+            f"({at}) {mutant.kind}: {mutant.text}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
         )
         text = f"no case notices these changes of the rule: {shown}; add a case for each whose verdict they change"
-        yield rule.problem("mutant", text)
+        yield problem_of(rule.draft, "mutant", text)
 
 
 _OF_WHOLE_POLICIES = ("uncovered", "unlisted")  # a draft is only a part
@@ -510,18 +458,18 @@ _CONTRADICTION_HINT = (
 )
 
 
-@draft_check("lint")
 def check_lint(examined: ExaminedDraft) -> Iterator[Problem]:
     """Lints the draft alone: contradictory and vacuous rules are fatal. Nothing if the draft does not load as a whole.
 
     Sentences can contradict each other. Then each rule is right, and only the owner of the document can say what holds.
+    The examples of the solver are left out: they differ from run to run, and so would the request for a correction.
     """
     if examined.policies is not None:
         sentences = {rule.id: rule.sentences for rule in examined.draft.rules}
-        problems = lint_problems(
-            examined.policies, sentences, only_fatal=examined.only_fatal, known=examined.known_calls
-        )
-        yield from (_of_document(problem, sentences) for problem in problems if problem.kind not in _OF_WHOLE_POLICIES)
+        problems = lint_problems(examined.policies, sentences, known=examined.known_calls)
+        for problem in problems:
+            if problem.kind not in _OF_WHOLE_POLICIES:
+                yield _of_document(replace(problem, example=""), sentences)
 
 
 def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> Problem:
@@ -531,7 +479,6 @@ def _of_document(problem: Problem, sentences: Mapping[str, tuple[int, ...]]) -> 
     return replace(problem, message=f"{problem.message}; {_CONTRADICTION_HINT}", fatal=False)
 
 
-@draft_check("failure", never_fatal=True)
 def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules that allow nothing: they need a successful call, but the policy does not define which calls fail.
 
@@ -559,7 +506,7 @@ def check_failure(examined: ExaminedDraft) -> Iterator[Problem]:
 
 def _is_unclear(samples: ToolSamples) -> bool:
     """Whether outputs look like failures, or no call is recorded as failed or not."""
-    return bool(samples.failures) or all(example.failed is None for example in samples.examples)
+    return bool(samples.failures) or all(example.failed is None for example in samples.examples.values())
 
 
 _SEVERAL_TOOLS = 2  # a rule about one tool is about that kind of call
@@ -570,7 +517,6 @@ _ANY = re.compile(
 )
 
 
-@draft_check("any_tool", never_fatal=True)
 def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
     """Finds rules about "any change" that name some of the tools that change something, but not all of them.
 
@@ -586,7 +532,7 @@ def check_any_tool(examined: ExaminedDraft) -> Iterator[Problem]:
                 f"the quote says {words[0]!r}, and the rule judges {', '.join(sorted(judged))}, but not "
                 f"{', '.join(missing)}, which may change something too; add what the words mean, in a tag if it helps"
             )
-            yield rule.problem("any_tool", text)
+            yield problem_of(rule.draft, "any_tool", text)
 
 
 def _judged_tools(rule: ExaminedRule) -> frozenset[str] | None:
@@ -607,7 +553,6 @@ _FREE_TEXT_NAME = re.compile(
 )
 
 
-@draft_check("unread_argument", whole_policy=True)
 def check_unread_argument(examined: ExaminedPolicy) -> Iterator[Problem]:
     """Finds ids, lists and amounts of writing tools that no rule of the whole policy reads.
 
@@ -644,9 +589,10 @@ def _reads_all_arguments(rule: Rule) -> bool:
     )
 
 
-def _missing_limit(name: str, schemas: Sequence[Any]) -> str:
+def _missing_limit(name: str, schemas: Sequence[Schema]) -> str:
     """The limit that is missing; empty for an argument that rules cannot matter for, such as free text."""
-    types = {kind for schema in schemas for kind in _schema_types(schema)}
+    free = (schema for schema in schemas if not schema.keys() & {"enum", "const"})
+    types = {str(kind) for schema in free for kind in _listed(schema.get("type"))}
     word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).casefold()
     if _FREE_TEXT_NAME.search(word):
         return ""
@@ -659,8 +605,33 @@ def _missing_limit(name: str, schemas: Sequence[Any]) -> str:
     )
 
 
-def _schema_types(schema: Any) -> Sequence[str]:
-    if not isinstance(schema, dict) or "enum" in schema or "const" in schema:
-        return ()
-    kind = schema.get("type", ())
-    return [kind] if isinstance(kind, str) else [str(type_name) for type_name in kind]
+# --- all checks
+
+
+def _check_of_module(module: Any) -> DraftCheck:
+    """The check of another package's module."""
+    return DraftCheck(module.check, getattr(module, "WHOLE_POLICY", False))
+
+
+CHECKS = Plugins(
+    "translation check",
+    "",
+    ("check",),
+    "guardagent.translation_checks",
+    members={
+        "syntax": DraftCheck(check_syntax),
+        "sentences": DraftCheck(check_sentences),
+        "grounding": DraftCheck(check_grounding),
+        "arguments": DraftCheck(check_arguments),
+        "facts": DraftCheck(check_facts),
+        "outputs": DraftCheck(check_outputs),
+        "cases": DraftCheck(check_cases),
+        "missing_value": DraftCheck(check_missing_value),
+        "mutants": DraftCheck(check_mutants),
+        "lint": DraftCheck(check_lint),
+        "failure": DraftCheck(check_failure),
+        "any_tool": DraftCheck(check_any_tool),
+        "unread_argument": DraftCheck(check_unread_argument, whole_policy=True),
+    },
+    adapt=_check_of_module,
+)

@@ -25,7 +25,7 @@ from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls
 from guardagent.policy.policies import Policies
 from guardagent.policy.words import policy_in_words
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import DECLARATIONS, Draft, Problem, RuleDraft
+from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.samples import ShapePath, TraceSamples
 from guardagent.translation.tools import ToolSchema
 from guardagent.types import Verdict
@@ -81,6 +81,16 @@ def disagreement(rule: str, judged_case: JudgedCase) -> str:
     return ""
 
 
+def holding_cases(policies: Policies, rule: str, records: Iterable[Any]) -> tuple[Any, ...]:
+    """The cases of a rule that it violates, or keeps, as they expect, whatever other rules decide."""
+    records = tuple(records)
+    return tuple(
+        record
+        for record, each in zip(records, judged_cases(policies, rule, records), strict=True)
+        if each.case and each.verdict and (rule in each.verdict.rules) is expects_violation(each.case, rule)
+    )
+
+
 def is_first(case: Expectation | None) -> TypeGuard[Case]:
     """Whether a case proposes a call without earlier ones."""
     return isinstance(case, Case) and not case.history
@@ -112,8 +122,9 @@ def _judged(policies: Policies, place: str, record: Any) -> JudgedCase:
     except InputError as error:
         return JudgedCase(_shortened(text), problem=str(error))
     except Exception as error:  # noqa: BLE001 - a record can hold anything, also what JSON cannot
-        shown = _shortened(text or repr(record) if not isinstance(error, RecursionError) else "")
-        return JudgedCase(shown, problem=f"{place}: is not a JSON record: {error_text(error):.200}")
+        return JudgedCase(
+            _shortened(text or repr(record)), problem=f"{place}: is not a JSON record: {error_text(error):.200}"
+        )
 
 
 def _shortened(text: str) -> str:
@@ -153,17 +164,13 @@ def load_draft(draft: Draft, context: TranslationContext) -> LoadedDraft:
     if frame_problem := _load({**frame, "policies": [_EMPTY_RULE]}, context)[1]:
         return LoadedDraft(None, frame_problem=frame_problem)
     wrong = _load_declarations(draft, frame, context)
-    rules = tuple(_load_rule(rule, frame, context) for rule in draft.rules)
+    rules = tuple(
+        (None, problem) if (problem := _refused(rule)) else _load({**frame, "policies": [rule.source]}, context)
+        for rule in draft.rules
+    )
     if not rules or wrong or any(problem for _, problem in rules):
         return LoadedDraft(None, "", "", wrong, rules)
     return LoadedDraft(*_load(draft.content(context), context), rules=rules)
-
-
-def _load_rule(rule: RuleDraft, frame: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:
-    """Loads a rule alone."""
-    if problem := _refused(rule):
-        return None, problem
-    return _load({**frame, "policies": [rule.source]}, context)
 
 
 def _load(content: Mapping[str, Any], context: TranslationContext) -> tuple[Policies | None, str]:
@@ -177,12 +184,8 @@ def _load(content: Mapping[str, Any], context: TranslationContext) -> tuple[Poli
 
 def _refused(rule: RuleDraft) -> str:
     """The reason not even to load a rule: it names files, is too long, or needs a model; empty if there is none."""
-    if not isinstance(rule.rule, Mapping):
-        return (
-            f"the rule is a {type(rule.rule).__name__}; expected an object with 'temporal' or 'solver', and 'message'"
-        )
     if other := next((key for key in rule.rule if key not in _RULE_KEYS), None):
-        return f"{str(other)[:80]!r} is not a key of a drafted rule{name_hint(str(other)[:80], _RULE_KEYS)}"
+        return f"{other[:80]!r} is not a key of a drafted rule{name_hint(other[:80], _RULE_KEYS)}"
     solver = rule.rule.get("solver")
     if isinstance(solver, Mapping) and "smt_file" in solver:
         return "'smt_file' reads a file; expected the text under 'smt'"
@@ -198,7 +201,7 @@ def _refused(rule: RuleDraft) -> str:
 def _load_declarations(draft: Draft, frame: dict[str, Any], context: TranslationContext) -> Mapping[str, str]:
     """Adds the declarations that load to a frame, and returns the others. One may need others that come later."""
     wrong: dict[str, str] = {}
-    waiting = list(_declarations(draft, wrong))
+    waiting = [(key, name, value) for key, names in draft.declarations.items() for name, value in names.items()]
     everything = {**frame, "policies": [_EMPTY_RULE]}
     for key, name, value in waiting:
         everything[key] = {**everything.get(key, {}), name: value}
@@ -220,18 +223,6 @@ def _load_declarations(draft: Draft, frame: dict[str, Any], context: Translation
             break
         waiting = left
     return wrong
-
-
-def _declarations(draft: Draft, wrong: dict[str, str]) -> Iterator[tuple[str, str, Any]]:
-    for key, names in draft.declarations.items():
-        if key not in DECLARATIONS:
-            wrong[str(key)] = (
-                f"{str(key)[:80]!r} is not a declaration of a draft{name_hint(str(key)[:80], DECLARATIONS)}"
-            )
-        elif not isinstance(names, Mapping):
-            wrong[key] = f"{key!r} is a {type(names).__name__}; expected an object of names"
-        else:
-            yield from ((key, name, value) for name, value in names.items())
 
 
 Schema = Mapping[str, Any]
@@ -396,20 +387,12 @@ class ExaminedRule:
         """Whether it never allows a call of its tools, as its words say."""
         return bool(_BAN.search(policy_in_words(self.policies, self.draft.id).text))
 
-    def problem(self, kind: str, message: str, *, example: str = "", fatal: bool = False) -> Problem:
-        """A problem of this rule."""
-        return problem_of(self.draft, kind, message, example=example, fatal=fatal)
-
 
 class ExaminedDraft:
-    """A draft, with what the checks share.
+    """A draft, with what the checks share."""
 
-    Attributes:
-        only_fatal: whether only fatal problems are wanted.
-    """
-
-    def __init__(self, draft: Draft, context: TranslationContext, *, only_fatal: bool = False) -> None:
-        self.draft, self.context, self.only_fatal = draft, context, only_fatal
+    def __init__(self, draft: Draft, context: TranslationContext) -> None:
+        self.draft, self.context = draft, context
 
     @cached_property
     def loaded(self) -> LoadedDraft:
@@ -490,7 +473,6 @@ def lint_problems(
     policies: Policies,
     sentences: Mapping[str, tuple[int, ...]],
     *,
-    only_fatal: bool = False,
     seconds: float = DRAFT_LINT_SECONDS,
     known: KnownCalls = NOTHING_KNOWN,
 ) -> Iterator[Problem]:
@@ -499,11 +481,10 @@ def lint_problems(
     Args:
         policies: the policies.
         sentences: the sentences that each rule rests on, as far as they are known.
-        only_fatal: whether checks that find nothing fatal are left out.
         seconds: the CPU seconds for questions about data.
         known: what judged cases have shown of the policies.
     """
-    report = lint_report(policies, _FATAL_FINDINGS if only_fatal else None, seconds=seconds, known=known)
+    report = lint_report(policies, seconds=seconds, known=known)
     for finding in report.findings:
         rule = finding.policy or ""
         about = {number for name in (rule, *finding.others) for number in sentences.get(name, ())}

@@ -10,32 +10,26 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from guardagent.errors import AnswerError
-from guardagent.policy.file.policy_keys import Key, choice
-from guardagent.translation.context import TranslationContext, facts_text, shared_data
+from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Problem, RuleDraft
-from guardagent.translation.requests import (
-    ModelRequests,
-    Request,
-    listed,
-    optional_text,
-    position,
-    read_answer,
-    record,
-)
+from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
 BATCH = 60  # cases in one request
 _VERDICTS = {"fine": False, "against": True, "unclear": None}
-_CASE = record(
-    "case",
-    "'case' and 'verdict'",
-    Key("case", position, "the number of a case", required=True),
-    Key("verdict", choice, f"one of {', '.join(_VERDICTS)}", choices=tuple(_VERDICTS), required=True),
-    Key("why", optional_text, "a string"),
-)
-_ANSWER = record("answer", "'cases'", Key("cases", listed, "a list of cases", item=_CASE, required=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseEntry:
+    case: int
+    verdict: Literal["fine", "against", "unclear"]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _CasesAnswer:
+    cases: tuple[_CaseEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +71,7 @@ def readable_cases(
     """Yields the cases that a document can decide, each with its rule and its key."""
     for rule in rules:
         for case in rule.cases:
-            if expected(rule, case) is not None and all(
-                1 <= at <= len(context.document.sentences) for at in rule.quotes
-            ):
+            if expected(rule, case) is not None:
                 yield rule, case, case_key(rule, case, context)
 
 
@@ -132,7 +124,6 @@ class CaseReader:
         answers: Callable[[Sequence[int]], Mapping[str, str]] = lambda _: {},
     ) -> None:
         self._context, self._model, self._answers = context, model, answers
-        self._shared, self._facts = shared_data(context), facts_text(context)
 
     def read(self, rules: Iterable[RuleDraft], known: Mapping[str, CaseReading]) -> dict[str, CaseReading]:
         """Returns the readings of the cases that are not known, by their keys.
@@ -149,14 +140,8 @@ class CaseReader:
 
     def _read_batch(self, cases: Sequence[tuple[RuleDraft, Mapping[str, Any]]]) -> list[CaseReading]:
         numbers = sorted({number for rule, _ in cases for number in rule.quotes})
-        data = {
-            "facts": self._facts,
-            "rulings": "\n".join(self._answers(numbers).values()),
-            "cases": "\n".join(_case_text(at, *pair) for at, pair in enumerate(cases, start=1)),
-            "problem": "",
-            "answer": "",
-        }
-        request = Request("read_cases", data, self._shared, {})
+        text = "\n".join(_case_text(at, *pair) for at, pair in enumerate(cases, start=1))
+        request = self._context.request("read_cases", self._answers(numbers), {"cases": text})
         return self._model.ask(request, lambda answer: _read(answer, len(cases)))
 
 
@@ -166,8 +151,7 @@ def _case_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
 
 
 def _read(answer: str, count: int) -> list[CaseReading]:
-    entries = {entry["case"]: entry for entry in read_answer(answer, _ANSWER)["cases"]}
-    if missing := [number for number in range(1, count + 1) if number not in entries]:
-        raise AnswerError(f"expected each of the {count} cases once; missing: {', '.join(map(str, missing))}")
-    ordered = (entries[number] for number in range(1, count + 1))
-    return [CaseReading(_VERDICTS[entry["verdict"]], " ".join(entry.get("why", "").split())) for entry in ordered]
+    entries = read_answer(answer, _CasesAnswer).cases
+    require_each_once([entry.case for entry in entries], range(1, count + 1), "cases")
+    ordered = sorted(entries, key=lambda entry: entry.case)
+    return [CaseReading(_VERDICTS[entry.verdict], " ".join(entry.why.split())) for entry in ordered]

@@ -16,10 +16,10 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Same
 from guardagent.policy.equivalence.draft import Outcome
-from guardagent.policy.review.record import Readings, RecordedAnswer, ReviewFinding, ReviewQuestion
+from guardagent.policy.review.record import Readings, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.examination.examined import disagreement, judged_cases
+from guardagent.translation.examination.examined import holding_cases
 from guardagent.translation.readings.cases import CaseReading, Dispute, disputes, is_confirmed, situation_of
 from guardagent.translation.readings.questions import (
     OUTCOMES,
@@ -30,7 +30,6 @@ from guardagent.translation.readings.questions import (
     loaded,
     outcome_at,
     reading_question,
-    rulings_of,
 )
 
 # --- parts of drafts
@@ -72,10 +71,11 @@ def selected(
 def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
     """The declarations that a text mentions, and those that these mention."""
     declarations: dict[str, dict[str, Any]] = {}
+    declared = [(key, *pair) for draft in drafts for key, names in draft.declarations.items() for pair in names.items()]
     waiting = [text]
     while waiting:
         mentioned = waiting.pop()
-        for key, name, value in _declared(drafts):
+        for key, name, value in declared:
             if not _mentions(mentioned, name.partition("(")[0]):
                 continue
             known = declarations.setdefault(key, {})
@@ -84,13 +84,6 @@ def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
             if known.setdefault(name, value) != value:
                 raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
     return declarations
-
-
-def _declared(drafts: Sequence[Draft]) -> Iterable[tuple[str, str, Any]]:
-    for draft in drafts:
-        for key, names in draft.declarations.items():
-            for name, value in names.items():
-                yield key, str(name), value
 
 
 def _text(value: Any) -> str:
@@ -103,15 +96,13 @@ def _mentions(text: str, name: str) -> bool:
 
 # --- groups
 
-_NOTHING = 0  # stands for the sentence of rules that quote none
-
 
 @dataclass(frozen=True, slots=True)
 class SentenceGroup:
     """Sentences that are read together.
 
     Attributes:
-        sentences: their numbers; empty for the rules that quote no sentence.
+        sentences: their numbers.
         draft: the draft of these sentences; None if there is none of all of them. One without rules declined them, or
             forgot them.
         problems: the reasons that drafts of these sentences cannot stand together.
@@ -135,12 +126,23 @@ class SentenceGroup:
         """The sentences, and those that their rules quote as well, such as definitions."""
         return tuple(sorted({*self.sentences, *(number for rule in self.rules for number in rule.quotes)}))
 
+    @property
+    def mentioned(self) -> set[int]:
+        """The sentences, and all that the draft says something about."""
+        return {*self.sentences, *(self.draft.mentioned if self.draft is not None else ())}
+
+    def renumbered(self, numbers: Mapping[str, int]) -> SentenceGroup:
+        """The group with the numbers of another version of the document, by the old ones."""
+        sentences = tuple(sorted(numbers[str(at)] for at in self.sentences))
+        draft = self.draft and replace(self.draft.renumbered(numbers), sentences=sentences)
+        return replace(self, sentences=sentences, draft=draft)
+
 
 def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tuple[SentenceGroup, ...]:
     """Groups the sentences that the rules of drafts connect, in the order of the document.
 
     A rule connects the enforceable sentences that it quotes; definitions do not connect. A rule that quotes no
-    enforceable sentence is in the group of those that it quotes, and the rules that quote none are in one group.
+    enforceable sentence is in the group of those that it quotes.
 
     Args:
         drafts: the drafts, of different sentences.
@@ -172,10 +174,10 @@ class _Grouping:
 
     def _anchors(self, rule: RuleDraft) -> frozenset[int]:
         quoted = frozenset(rule.quotes)
-        return quoted & self._enforceable or quoted or frozenset({_NOTHING})
+        return quoted & self._enforceable or quoted
 
     def group(self, component: frozenset[int]) -> SentenceGroup:
-        sentences, is_enforceable = tuple(sorted(component - {_NOTHING})), bool(component & self._enforceable)
+        sentences, is_enforceable = tuple(sorted(component)), bool(component & self._enforceable)
         try:
             return SentenceGroup(sentences, self._draft(component, sentences), (), is_enforceable)
         except InputError as error:
@@ -227,37 +229,29 @@ class GroupReading:
 class GroupReader:
     """Reads groups: applies the answers to their drafts, and asks about the rest.
 
-    An answer counts for every later draft of its sentences, as long as `earlier` has its question. An answered call
-    chooses between two readings that differ on it, whatever the question was.
+    An answer counts for every later draft of its sentences. An answered call chooses between two readings that differ
+    on it, whatever the question was.
 
     Args:
         context: the inputs of the translation.
-        answers: the answers so far, by the id of their question.
-        earlier: the questions so far, of any sentences.
-
-    Raises:
-        InputError: an answer is not a choice of its question, or a witness in `earlier` is not a case.
+        rulings: the answers so far, about any sentences.
     """
 
-    def __init__(
-        self,
-        context: TranslationContext,
-        answers: Mapping[str, RecordedAnswer],
-        earlier: Sequence[ReviewQuestion] = (),
-    ) -> None:
-        self._context, self._answers, self._earlier = context, answers, earlier
+    def __init__(self, context: TranslationContext, rulings: Sequence[Ruling] = ()) -> None:
+        self._context, self._rulings = context, rulings
+        self._answered = {ruling.question.id for ruling in rulings}
 
     # --- answers
 
     def rulings(self, group: SentenceGroup) -> list[Ruling]:
         """The rulings about sentences of a group."""
         hashes = {*self._hashes(group)}
-        about = [question for question in self._earlier if question.sentences and {*question.sentences} <= hashes]
-        return list(rulings_of(about, self._answers))
+        return [
+            ruling for ruling in self._rulings if ruling.question.sentences and {*ruling.question.sentences} <= hashes
+        ]
 
     def chosen(self, group: SentenceGroup) -> SentenceGroup:
         """The group with its draft by the readings that the answers choose."""
-        self._require_same_document(group)
         draft = group.draft
         for ruling in self.rulings(group) if draft is not None else ():
             if draft is None or ruling.is_own_words or ruling.is_kept(draft, self._context):
@@ -289,13 +283,8 @@ class GroupReader:
     def _with_holding_cases(self, draft: Draft) -> Draft:
         """The draft with the cases that its rules decide as expected."""
         policies = loaded(draft, self._context)
-
-        def holding(rule: RuleDraft) -> RuleDraft:
-            judged = zip(rule.cases, judged_cases(policies, rule.id, rule.cases), strict=True)
-            cases = tuple(record for record, case in judged if case.case and not disagreement(rule.id, case))
-            return replace(rule, cases=cases)
-
-        return replace(draft, rules=tuple(map(holding, draft.rules)))
+        rules = (replace(rule, cases=holding_cases(policies, rule.id, rule.cases)) for rule in draft.rules)
+        return replace(draft, rules=tuple(rules))
 
     def disputes(self, group: SentenceGroup) -> list[Dispute]:
         """The cases that their reader takes otherwise. None with an answer, or where known readings differ."""
@@ -324,7 +313,6 @@ class GroupReader:
             whole: the rules of all other sentences.
             others: the questions about groups that were read before: none of them is asked twice.
         """
-        self._require_same_document(group)
         rulings, findings = self.rulings(group), list[ReviewFinding]()
         find = partial(self._find, findings, group)
         questions = {ruling.question.id: ruling.question for ruling in rulings}
@@ -339,7 +327,7 @@ class GroupReader:
         unconfirmed = [rule.id for rule in group.rules if not is_confirmed(rule, group.read, self._context)]
         if unconfirmed and not rulings:
             find("single_reading", "Nobody but their author has read the cases of these rules.", unconfirmed)
-        is_open = any(name not in self._answers for name in questions) or bool(due)
+        is_open = any(name not in self._answered for name in questions) or bool(due)
         readings: Readings = "open" if is_open else "answered" if rulings else "single" if unconfirmed else "agree"
         shown = tuple(replace(question, rules=self._rules_about(question, group)) for question in questions.values())
         draft = self._strict(group.draft or Draft(group.sentences), questions.values())
@@ -348,7 +336,7 @@ class GroupReader:
     def _strict(self, draft: Draft, questions: Iterable[ReviewQuestion]) -> Draft:
         """The draft by the readings that deny the calls of questions without an answer."""
         for question in questions:
-            if question.id not in self._answers and question.witness is not None:
+            if question.id not in self._answered and question.witness is not None:
                 others = (self._other(draft, ambiguity) for ambiguity in draft.ambiguities)
                 drafts = [draft, *(self._with_holding_cases(other) for other in others if other is not None)]
                 draft = max(drafts, key=lambda each: OUTCOMES.index(self._outcome(each, question.witness)))
@@ -364,8 +352,7 @@ class GroupReader:
         for ambiguity in draft.ambiguities if draft is not None else ():
             other = self._other(draft, ambiguity) if draft is not None else None
             if draft is None or other is None:
-                if len(set(ambiguity.readings)) > 1:
-                    yield ambiguity_question(ambiguity, self._context)
+                yield ambiguity_question(ambiguity, self._context)
                 continue
             if any(self._tells_apart(question, draft, other) for question in settled):
                 continue
@@ -402,7 +389,7 @@ class GroupReader:
     def _is_about(self, question: ReviewQuestion, rule: RuleDraft) -> bool:
         """Whether a question is about the sentences of a rule: its answer may decide the case as well."""
         hashes = {self._context.sentence(number).hash for number in rule.quotes}
-        return question.id not in self._answers and bool(hashes & {*question.sentences})
+        return question.id not in self._answered and bool(hashes & {*question.sentences})
 
     # --- findings
 
@@ -415,16 +402,10 @@ class GroupReader:
             return
         if due:
             find("unapplied_answer", f"The rules do not follow an answer about their sentences: {due[0].text}")
-        if not group.sentences:
-            find("ungrounded_rule", "These rules rest on no sentence.", [rule.id for rule in draft.rules])
         covered = {*draft.declined, *(number for rule in draft.rules for number in rule.quotes)}
         missing = sorted({*group.sentences} - covered) if group.enforceable else []
         if missing:
             find("no_rule", f"No rule rests on sentence {', '.join(map(str, missing))}, and no draft says why.")
-        for ambiguity in draft.ambiguities:
-            if len(set(ambiguity.readings)) < 2:
-                text = f"Sentence {ambiguity.sentence} is ambiguous, and no readings are given: {ambiguity.question}"
-                find("ambiguous", text)
 
     def _find(
         self,
@@ -440,11 +421,6 @@ class GroupReader:
 
     def _hashes(self, group: SentenceGroup) -> tuple[str, ...]:
         return tuple(self._context.sentence(number).hash for number in group.grounds)
-
-    def _require_same_document(self, group: SentenceGroup) -> None:
-        last, grounds = len(self._context.document.sentences), group.grounds
-        if grounds and not 1 <= min(grounds) <= max(grounds) <= last:
-            raise InputError(f"a draft is about sentence {max(grounds)}; expected the numbers 1 to {last}")
 
     def _rules_about(self, question: ReviewQuestion, group: SentenceGroup) -> tuple[str, ...]:
         """The rules of the sentences of a question, without those that only quote one, such as a definition."""

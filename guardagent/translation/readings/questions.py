@@ -213,7 +213,10 @@ class Ruling:
     def is_chosen(self, draft: Draft, context: TranslationContext) -> bool:
         """Whether a draft says word for word what was chosen."""
         ids = [policy["id"] for policy in self.choice.policy.get("policies", ())]
-        return bool(ids) and _plain(draft.content(context, ids)) == _plain(self.choice.policy)
+        written = (
+            json.dumps(each, default=str, sort_keys=True) for each in (draft.content(context, ids), self.choice.policy)
+        )
+        return bool(ids) and len({*written}) == 1
 
     def _accepts(self, outcome: Outcome) -> bool:
         expected: Outcome | None = next(
@@ -228,10 +231,6 @@ class Ruling:
 
 def _plain_words(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))
 
 
 def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Outcome:
@@ -250,26 +249,16 @@ def outcome_at(policies: Policies, witness: Mapping[str, Any], name: str) -> Out
         raise InputError(f"{name}: {error}") from None
 
 
-def rulings_of(questions: Iterable[ReviewQuestion], answers: Mapping[str, RecordedAnswer]) -> Iterator[Ruling]:
-    """Yields the rulings about questions.
-
-    Raises:
-        InputError: an answer is neither a choice of its question nor in the person's own words.
-    """
-    for review_question in questions:
-        answer = answers.get(review_question.id)
-        if answer is None:
-            continue
-        if answer.choice is None and answer.words.strip():
+def rulings_of(questions: Iterable[ReviewQuestion], answers: Iterable[RecordedAnswer]) -> Iterator[Ruling]:
+    """Yields the rulings about questions."""
+    by_question = {answer.question: answer for answer in answers}
+    for about in questions:
+        answer = by_question.get(about.id)
+        if answer is not None and answer.choice is None:
             words = " ".join(answer.words.split())
-            yield Ruling(review_question, ReviewChoice(words, None, words), is_own_words=True)
-            continue
-        if answer.choice is None or answer.choice not in range(len(review_question.choices)):
-            most = len(review_question.choices) - 1
-            raise InputError(
-                f"the answer to {review_question.id!r} is the choice {answer.choice!r}; expected 0 to {most}"
-            )
-        yield Ruling(review_question, review_question.choices[answer.choice])
+            yield Ruling(about, ReviewChoice(words, None, words), is_own_words=True)
+        elif answer is not None and answer.choice is not None:
+            yield Ruling(about, about.choices[answer.choice])
 
 
 # --- questions
@@ -385,13 +374,9 @@ def _hashes(numbers: Iterable[int], context: TranslationContext) -> tuple[str, .
     return tuple(dict.fromkeys(context.sentence(number).hash for number in sorted(numbers)))
 
 
-def _text(numbers: Iterable[int], context: TranslationContext) -> str | None:
-    return " ".join(context.sentence(number).text for number in sorted(numbers)) or None
-
-
 def _quoted(numbers: Iterable[int], context: TranslationContext) -> str:
-    text = _text(numbers, context)
-    return f'"{" ".join(text.split())}" ' if text else ""
+    text = " ".join(context.sentence(number).text for number in sorted(numbers))
+    return f'"{" ".join(text.split())}" '
 
 
 def _id(kind: str, sentences: Iterable[str], *content: Any) -> str:

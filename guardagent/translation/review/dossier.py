@@ -57,7 +57,7 @@ FATE_PHRASES: dict[Fate, str] = {
 }
 
 READINGS_PHRASES: dict[Readings, str] = {
-    "agree": "",
+    "agree": "a reader of the document took its cases as its author did",
     "answered": "an answer chose between two readings",
     "open": "a question about its sentences is open",
     "single": "only its author has read its cases",
@@ -159,8 +159,8 @@ class ReviewEntry:
 
     def grounds(self, rule: RuleEntry) -> Iterator[str]:
         """Yields the doubts about a rule: its readings, and a quote that the sentence does not have."""
-        if phrase := READINGS_PHRASES[rule.readings]:
-            yield phrase
+        if rule.readings != "agree":
+            yield READINGS_PHRASES[rule.readings]
         if self.sentence and rule.recorded and not self.quote(rule):
             yield "quotes no words of this sentence"
         elif self.sentence and rule.recorded and not find_quote(self._whole, self.quote(rule)):

@@ -76,7 +76,7 @@ CHANGES = [
     ("sentences.1.number", 1.0, r"sentences\[1\].number: is 1.0; expected a whole number"),
     ("sentences.1.number", True, r"sentences\[1\].number: is true; expected a whole number"),
     ("sentences.1.number", 3, r"sentences\[1\].number: is 3; expected 2"),
-    ("sentences.1.kind", "prose", r"sentences\[1\].kind: is 'prose'"),
+    ("sentences.1.kind", "prose", r'sentences\[1\].kind: is "prose"'),
     (
         "sentences.1.text",
         "A refund is at most 900 euros.",

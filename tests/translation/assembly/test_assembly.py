@@ -168,14 +168,6 @@ def test_an_invalid_rule_is_a_problem(rule: str) -> None:
     assert assembled.text == ""
 
 
-def test_unknown_declarations_are_a_problem() -> None:
-    """They are never left out."""
-    assembled = assemble([replace(limit("pay", 5), declarations={"ids": {"a": 1}})], context())
-    assert [problem.message.split(";")[0] for problem in assembled.problems] == [
-        "unknown key 'ids' in the declarations"
-    ]
-
-
 @pytest.mark.parametrize("parts", [[], [Draft((1, 2))], [Draft((1,), declarations=CONSTANT)]])
 def test_an_empty_policy_is_a_problem(parts: list[Draft]) -> None:
     """There is no file without rules."""

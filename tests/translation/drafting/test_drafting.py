@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_te
 from guardagent.translation.drafts import Draft, Problem
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
-from tests.models.server import text
+from tests.models.server import Reply, text
 from tests.translation.library import DRAFT, block, context, translator
 
 # --- authors of drafts, against a scripted server
@@ -39,7 +41,7 @@ def limit_problem(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
 def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | None = None) -> DraftAuthor:
     model = ModelRequests(Meter(load_model("openai/test"), cache=cache), Prompts())
     model.limit = limit
-    return DraftAuthor("draft", context(folder), model, limit_problem)
+    return DraftAuthor(context(folder), model, limit_problem)
 
 
 def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
     def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
         return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
 
-    result = DraftAuthor("draft", context(tmp_path), model, harmless).drafts((4, 5))[0]
+    result = DraftAuthor(context(tmp_path), model, harmless).drafts((4, 5))[0]
     assert len(result.problems) == 1
     assert len(server.requests) == 2
 
@@ -79,6 +81,23 @@ def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:
     both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
     serve(translator(draft=lambda user: both if "sixth" in user else WRONG))
     assert len(author(tmp_path).drafts((4, 5))[0].problems) == 1
+
+
+def test_a_correction_whose_answer_is_cut_is_divided(serve: Serve, tmp_path: Path) -> None:
+    """The author gets the problems in two halves."""
+    both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
+    rules, _, card = DRAFT.partition("  - id: card_checked")
+    parts = {"rule loan_limit: ": rules, "rule card_checked: ": f"rules:\n  - id: card_checked{card}"}
+    script = translator(draft=lambda user: next((part for name, part in parts.items() if name in user), both))
+
+    def reply(request: dict[str, Any]) -> Reply:
+        is_whole = all(name in request["messages"][-1]["content"] for name in parts)
+        return text("rules:", finish_reason="length") if is_whole else script(request)
+
+    server = serve(reply)
+    result = author(tmp_path).drafts((4, 5))[0]
+    assert (result.problems, result.error, len(server.requests)) == ((), "", 4)
+    assert result.draft == read_draft(block(DRAFT), (4, 5), 6)
 
 
 def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
@@ -108,7 +127,7 @@ RULE = 'rules:\n  - id: r\n    quotes: [{sentence: 4, words: "w"}]\n    temporal
 
 
 def test_a_draft_is_read() -> None:
-    draft = read_draft(block(DRAFT), (4, 5))
+    draft = read_draft(block(DRAFT), (4, 5), 6)
     assert [rule.id for rule in draft.rules] == ["loan_limit", "card_checked"]
     assert draft.rules[0].quotes == {4: "at most five books on loan"}
     assert draft.rules[0].rule["temporal"] == "forall(lend(loans=n), n < 5)"
@@ -120,8 +139,8 @@ def test_a_draft_is_read() -> None:
 )
 def test_a_draft_in_the_form_of_an_answer_is_read_as_itself(answer: str) -> None:
     """Two quotes of one sentence are two, whatever their order."""
-    draft = read_draft(block(answer), (4, 5))
-    assert read_draft(draft_text(draft), (4, 5)) == draft
+    draft = read_draft(block(answer), (4, 5), 6)
+    assert read_draft(draft_text(draft), (4, 5), 6) == draft
     assert draft.rules[0].quotes[4] in ("at most five books on loan", "on loan\nat most")
 
 
@@ -135,14 +154,14 @@ OTHERWISE = (
 def test_an_author_writes_the_rules_by_both_readings(other: str) -> None:
     """The other reading says what differs; the draft by it has the first one as its other reading."""
     answer = OTHERWISE.replace(", OTHER" if "id_only" in other else "OTHER", "" if "id_only" in other else other)
-    draft = read_draft(block(RULE + answer), (4, 5))
+    draft = read_draft(block(RULE + answer), (4, 5), 6)
     (ambiguity,) = draft.ambiguities
     assert (ambiguity.follows, ambiguity.other) == ("v", "w")
     switched = draft.switched(ambiguity)
     expected = {"temporal: 'G !tool:y'": ["G !tool:y"], "id_only: true": [], "message: 'No.'": ["G !tool:x"]}[other]
     assert [rule.rule["temporal"] for rule in switched.rules] == expected
     assert switched.switched(switched.ambiguities[0]).rules == draft.rules
-    assert read_draft(draft_text(draft), (4, 5)) == draft
+    assert read_draft(draft_text(draft), (4, 5), 6) == draft
 
 
 def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Path) -> None:
@@ -151,10 +170,53 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
     server = serve(translator(draft=lambda user: right if "allows the sixth book" in user else wrong))
     result = author(tmp_path).drafts((4, 5))[0]
     assert not result.problems
-    assert result.draft == replace(read_draft(block(DRAFT), (4, 5)), rulings=())
+    assert result.draft == replace(read_draft(block(DRAFT), (4, 5), 6), rulings=())
     user = server.requests[1]["messages"][-1]["content"]
     assert "card_checked" not in user
     assert "[5]" not in user.partition("Translate these sentences")[2]
+
+
+def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path) -> None:
+    """The request shows two of those it has, and the answer has only the further ones."""
+
+    def few(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
+        yield from (Problem("mutant", "a change", rule.id) for rule in draft.rules if len(rule.cases) < 4)
+
+    case = '{{id: "{0}", proposed: {{tool: lend, args: {{loans: 1}}}}, label: 0}}'
+    cases = ", ".join(case.format(f"case {at}") for at in range(3))
+    rule = f'  - {{id: r, quotes: [{{sentence: 4, words: "books"}}], temporal: "G true", cases: [{cases}]}}'
+    more = f"  - {{id: r, add_cases: [{case.format('further')}]}}"
+    answers = iter(f"rules:\n{text}\n" for text in (rule, more.replace("id: r", "id: s"), more))
+    server = serve(translator(draft=lambda _: next(answers)))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    result = DraftAuthor(context(tmp_path), model, few).drafts((4,))[0]
+    assert result.draft is not None
+    assert [kept["id"] for kept in result.draft.rules[0].cases] == ["case 0", "case 1", "case 2", "further"]
+    users = [request["messages"][-1]["content"] for request in server.requests]
+    assert "case 1" in users[1]
+    assert "case 2" not in users[1]
+    assert "there is no rule 's' to add cases to" in users[2]
+
+
+def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, tmp_path: Path) -> None:
+    """The next request is about the others, and says why theirs was not taken."""
+
+    def limits(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
+        for rule in draft.rules:
+            for limit in ("< 6", "< 7"):
+                if limit in rule.rule["temporal"]:
+                    yield Problem("case", f"the limit is {limit}", rule.id, fatal=limit == "< 7")
+
+    first = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
+    worse = first.replace("n < 6) AND", "n < 7) AND").replace("n < 6", "n < 5")
+    answers = iter([first, worse, DRAFT])
+    server = serve(translator(draft=lambda _: next(answers)))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    result = DraftAuthor(context(tmp_path), model, limits).drafts((4, 5))[0]
+    assert (result.problems, len(server.requests)) == ((), 3)
+    user = server.requests[2]["messages"][-1]["content"].partition("Some rules")[2]
+    assert "was not taken: the limit is < 7" in user
+    assert "n < 5" not in user
 
 
 @pytest.mark.parametrize(
@@ -167,26 +229,31 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
         (block("rules: []\n"), "no 'rules' and no 'declined'"),
         (block("{}\n"), "no 'rules' and no 'declined'"),
         (block("- rules\n"), "expected a mapping"),
-        (block(RULE + "    on_violations: block\n"), "on_violation"),
-        (block(RULE + "    request: no x\n"), "unknown key 'request'"),
-        (block(RULE + "    program: x.py\n"), "unknown key 'program'"),
         (block(RULE + "    id: s\n"), "appears twice"),
-        (block(RULE + "    cases: [1]\n"), "expected a case"),
-        (block(RULE.replace("sentence: 4", "sentence: true")), "expected the number of a sentence"),
-        (block(RULE + "declarations: {policies: []}\n"), "unknown key 'policies'"),
-        (block(RULE + "declarations: {constants: 5}\n"), "expected names with their values"),
+        (block(RULE + "    cases: [1]\n"), "rules[0].cases[0]: is 1; expected a mapping"),
+        (
+            block(RULE.replace("sentence: 4", "sentence: true")),
+            "rules[0].quotes[0].sentence: is true; expected a whole number",
+        ),
+        (block(RULE + "declarations: {policies: {}}\n"), "unknown key 'policies'"),
+        (block(RULE + "declarations: {toolbox: {a: b}}\n"), "unknown key 'toolbox'"),
+        (block("declined: [{sentence: 0, reason: 'No.'}]\n"), "there is no sentence 0; expected the numbers 1 to 6"),
+        (block(RULE.replace("sentence: 4", "sentence: 7")), "there is no sentence 7"),
+        (block("ambiguous: [{sentence: 7, question: 'a?', readings: ['x', 'y']}]\n"), "there is no sentence 7"),
+        (block(RULE + "declarations: {constants: 5}\n"), "declarations.constants: is 5; expected a mapping"),
+        (block("facts: [{name: ' '}]\n" + RULE), "the name of a fact is ' '"),
         (block("declined: [{sentence: 4}]\n"), "key 'reason' is missing"),
         (block("ambiguous: [{sentence: 4, question: 'a?', readings: ['x', 'x']}]\n"), "two different"),
         (block(RULE + OWN.replace("follows: 2", "follows: 3")), "the reading 3 is followed; there are 2"),
-        (block(RULE + OWN.replace("follows: 2", "follows: 0")), "expected the position of a reading"),
+        (block(RULE + OWN.replace("follows: 2", "follows: 0")), "the reading 0 is followed"),
         (block(RULE + OTHERWISE.replace("follows: 1, ", "").replace("OTHER", "message: 'No.'")), "expected 'follows'"),
         ("x" * 300_000, "at most 200,000"),
-        ('rules: "\ud800"\n', "'rules' is"),
+        ('rules: "\ud800"\n', "rules: is "),
     ],
 )
 def test_an_unusable_answer_is_an_error(answer: str, problem: str) -> None:
-    with pytest.raises(AnswerError, match=problem.replace("(", r"\(")):
-        read_draft(answer, (4,))
+    with pytest.raises(AnswerError, match=re.escape(problem)):
+        read_draft(answer, (4,), 6)
 
 
 # --- batches of sentences for one request

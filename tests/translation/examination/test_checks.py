@@ -17,34 +17,30 @@ from guardagent.translation.tools import ToolSchema, tools_of
 from tests._support.plugin_package import register
 from tests.translation.examination.shop import case, context, draft, problems, rule
 
-# --- the checks of other packages run beside the shipped ones, each where its flags place it
+# --- the checks of other packages run beside the shipped ones
 
 
 CHECK = """
 from guardagent.translation.drafts import Problem
-{flag} = True
+WHOLE_POLICY = {whole}
 
 
 def check(examined):
-    yield Problem("acme", "{flag}")
+    yield Problem("acme", "whole: {whole}")
 """
 
 
 def test_checks_of_other_packages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A check of whole policies sees no draft, and one that is never fatal is left out with the others."""
-    for flag in ("NEVER_FATAL", "WHOLE_POLICY"):
-        (tmp_path / f"acme_{flag.lower()}.py").write_text(CHECK.format(flag=flag))
+    """A check of whole policies sees no draft, and one of drafts no policy."""
+    for whole in (False, True):
+        (tmp_path / f"acme_{whole}.py").write_text(CHECK.format(whole=whole))
     monkeypatch.syspath_prepend(tmp_path)
-    register(tmp_path, "acme", {"tests.draft_checks": {"one": "acme_never_fatal", "two": "acme_whole_policy"}})
+    register(tmp_path, "acme", {"tests.draft_checks": {"one": "acme_False", "two": "acme_True"}})
     monkeypatch.setattr(examination, "CHECKS", replace(CHECKS, group="tests.draft_checks"))
     policy = json.dumps({**context().frame, "policies": [{"id": "a", "temporal": "G !tool:cancel"}]})
-    every, fatal = (examine(draft(), replace(context()), only_fatal=only_fatal) for only_fatal in (False, True))
-    assert [[problem.message for problem in draft_problems] for draft_problems in (every, fatal)] == [
-        ["NEVER_FATAL"],
-        [],
-    ]
-    messages = [problem.message for problem in examine_policy(policy, context(), {}) if problem.kind == "acme"]
-    assert messages == ["WHOLE_POLICY"]
+    of_draft, of_policy = examine(draft(), replace(context())), examine_policy(policy, context(), {})
+    assert [problem.message for problem in of_draft] == ["whole: False"]
+    assert [problem.message for problem in of_policy if problem.kind == "acme"] == ["whole: True"]
 
 
 # --- rules about any change, and the tools that they judge

@@ -67,11 +67,6 @@ KINDS = {
         "syntax",
         ["define.small(a): unexpected end"],
     ),
-    "a key that reads files": (
-        draft(declarations={"toolbox": {"a": "b"}}),
-        "syntax",
-        ["'toolbox' is not a declaration of a draft"],
-    ),
     "a rule for a model": (draft(rule(rule={"request": "Be nice"})), "syntax", ["'request' is not a key of a drafted"]),
     "a tag that is a tool elsewhere": (
         draft(rule("G !(basket)", id="a"), rule("G !(@buys)", id="b"), declarations={"tags": {"buys": ["refnd"]}}),
@@ -138,7 +133,6 @@ KINDS = {
         "grounding",
         ["is not in sentence 2; expected"],
     ),
-    "a sentence that does not exist": (draft(rule(quotes={9: "at most"})), "grounding", ["has the sentences 1 to 5"]),
     "a short quote": (draft(rule(quotes={2: "dollars"})), "grounding", ["too short"]),
     "a wrong case": (
         draft(rule(cases=(*rule().cases, case("e", 0, [], args={"amount": 600})))),
@@ -185,11 +179,6 @@ KINDS = {
     "an id": (draft(rule(id="Refund limit")), "id", ["'Refund limit' is unusable"]),
     "an id twice": (draft(rule(), rule()), "id", ["2 rules have the id 'refund_limit'"]),
     "no message": (draft(rule(rule={"temporal": "forall(refund(), false)"})), "message", ["no 'message'"]),
-    "an ambiguity without readings": (
-        draft(ambiguities=(Ambiguity(2, "?", ("one",)),)),
-        "ambiguity",
-        ["fewer than two"],
-    ),
     "a contradiction": (
         draft(rule("forall(refund(amount=a), a <= 5)"), rule("forall(refund(amount=a), a > 5)", id="b")),
         "contradictory",
@@ -335,11 +324,6 @@ HOSTILE: list[Any] = [
     {"solver": {"smt_file": "/etc/passwd"}, "message": "m"},
     {"solver": {"smt": "(" * 10_000, "tools": {}}, "message": "m"},
 ]
-DEEP: Any = []
-for _ in range(3000):
-    DEEP = [DEEP]
-CYCLIC: dict[str, Any] = {"id": "c", "label": 1}
-CYCLIC["proposed"] = CYCLIC
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -350,15 +334,12 @@ def test_hostile_rules_are_problems(value: Any) -> None:
     json.dumps([problem.message for problem in reported])
 
 
-@pytest.mark.parametrize("value", [float("nan"), [10**5000], "\ud800", DEEP, {1}, CYCLIC, None])
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", None])
 def test_hostile_cases_are_problems(value: Any) -> None:
     """Also those that JSON cannot hold."""
-    for record in (
-        value,
-        {"id": value, "proposed": {"tool": "refund", "args": {"amount": value}}, "label": 1, "rules": []},
-    ):
-        reported = problems(draft(rule(cases=(*rule().cases, record))))
-        assert [problem.kind for problem in reported if problem.fatal] or value is None
+    record = {"id": value, "proposed": {"tool": "refund", "args": {"amount": value}}, "label": 1, "rules": []}
+    reported = problems(draft(rule(cases=(*rule().cases, record))))
+    assert [problem.kind for problem in reported if problem.fatal] or value is None
 
 
 def test_long_rules_are_not_even_loaded() -> None:
@@ -368,13 +349,10 @@ def test_long_rules_are_not_even_loaded() -> None:
 
 
 def test_hostile_names_are_problems() -> None:
-    """Ids with line feeds, and declarations of any type."""
+    """Ids with line feeds, and declarations that are broken or in a circle."""
     assert problems(draft(rule(id="a\nb")))[0].fatal
-    values: tuple[Any, ...] = (5, [], {"x": DEEP}, {"x(": "1"}, {5: 6}, {"a": "b", "b": "a"})
-    for value in values:
-        assert problems(draft(declarations={"define": value})) or value == []
-    assert problems(draft(rule(quotes={"2": "must not refund"})))
-    assert problems(draft(rule(quotes={2: 5, "x": DEEP})))
+    for value in ({"x(": "1"}, {"a": "b", "b": "a"}):
+        assert problems(draft(declarations={"define": value}))
     assert samples().tools
 
 
@@ -475,11 +453,7 @@ def test_contradictions_are_fatal_and_loose_ends_are_not() -> None:
 
 
 def test_a_policy_that_does_not_load_is_one_problem(tmp_path: Path) -> None:
-    """From a text or a file; traces that cannot be read are an error of their owner."""
-    path = tmp_path / "policies.yaml"
-    path.write_text(policy(a="forall(refund("))
-    for source in (path, path.read_text()):
-        assert [problem.kind for problem in examine_policy(source, context(), {})] == ["syntax"]
-    path.write_text(policy(a=LIMIT))
+    """Traces that cannot be read are an error of their owner."""
+    assert [problem.kind for problem in examine_policy(policy(a="forall(refund("), context(), {})] == ["syntax"]
     with pytest.raises(InputError, match=r"none\.jsonl"):
-        examine_policy(path, context(), {}, tmp_path / "none.jsonl")
+        examine_policy(policy(a=LIMIT), context(), {}, tmp_path / "none.jsonl")

@@ -45,7 +45,7 @@ def answers(context: TranslationContext, *texts: tuple[int, str], applied: bool 
         ReviewQuestion(f"ambiguity-{at}", (context.sentence(number).hash,), (), text, choices)
         for at, (number, text) in enumerate(texts)
     ]
-    recorded_answers = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN, applied) for question in questions}
+    recorded_answers = [RecordedAnswer(question.id, 0, "Ann", WHEN, applied) for question in questions]
     enforceable = [context.sentence(number).hash for number in (CLEANED, BOAT, ENGINE)]
     return OwnerAnswers(context, questions, recorded_answers, enforceable)
 
@@ -89,7 +89,7 @@ def test_an_answer_about_a_sentence_that_is_gone_is_none(context: TranslationCon
     (question,) = (ruling.question for ruling in owner.rulings)
     (tmp_path / "POLICY.md").write_text(DOCUMENT.replace("with an engine", "with a sail"))
     changed = TranslationContext(read_document(tmp_path / "POLICY.md"), context.tools)
-    known = {question.id: RecordedAnswer(question.id, 0, "Ann", WHEN)}
+    known = [RecordedAnswer(question.id, 0, "Ann", WHEN)]
     assert OwnerAnswers(changed, [question], known).rulings == ()
     assert len(OwnerAnswers(context, [question], known).rulings) == 1
 

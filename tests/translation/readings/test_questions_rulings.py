@@ -26,7 +26,7 @@ def context(tmp_path: Path) -> TranslationContext:
 def ruling(context: TranslationContext, words: str = "", choice: int | None = 0) -> Ruling:
     question = ambiguity_question(DOUBT, context)
     answer = RecordedAnswer(question.id, None if words else choice, "Ann", WHEN, words=words)
-    return next(rulings_of([question], {question.id: answer}))
+    return next(rulings_of([question], [answer]))
 
 
 def draft(*ambiguities: Ambiguity, most: int = 5) -> Draft:

@@ -17,6 +17,7 @@ from guardagent.translation.samples import (
     Shape,
     ToolSamples,
     TraceSamples,
+    facts_of_host,
     read_fact_descriptions,
     read_host,
     read_samples,
@@ -163,11 +164,11 @@ def test_facts_have_descriptions_and_types(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "is a list"),
-        ("a: 5", "'a' is a int"),
+        ("a: 5", "'a': is 5; expected a mapping"),
         ("5: a", "the name of a fact is 5"),
         ("a: {typ: string}", "unknown key 'typ'"),
-        ("a: {type: strng}", "did you mean 'string'"),
-        ("a: {type: 5}", "the type of 'a' is a int"),
+        ("a: {type: strng}", "'a'.type: is \"strng\"; expected one of"),
+        ("a: {type: 5}", "'a'.type: is 5"),
         ("a: x\na: y", "twice"),
     ],
 )
@@ -233,6 +234,15 @@ def test_a_host_is_described_by_a_schema_or_samples(tmp_path: Path, state: objec
     state_lines = {"state open.*.paid: boolean", "state tags[]: string"}
     assert {*state_lines, "facts user.id: string", "messages password: string"} <= {*text.splitlines()}
     assert "x9" not in text
+
+
+def test_the_descriptions_of_a_schema_reach_the_model(tmp_path: Path) -> None:
+    fact = {"type": "string", "description": "who is\n logged in"}
+    schema = {"type": "object", "properties": {"user": fact, "day": {"type": "object", "properties": {"n": fact}}}}
+    (tmp_path / "host.json").write_text(json.dumps({"facts": schema}))
+    host = read_host(tmp_path / "host.json")
+    assert facts_of_host(host)[0] == FactDescription("user", "who is logged in", "string")
+    assert [path.description for path in host["facts"] if path.path == "day.n"] == ["who is logged in"]
 
 
 @pytest.mark.parametrize(
