@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,6 +21,7 @@ from guardagent.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from guardagent.translation.imports.report import ImportReport
     from guardagent.translation.pipeline import Translation
+    from guardagent.translation.review.dossier import ReviewStore
     from guardagent.translation.review.page import Selection
 
 
@@ -161,6 +163,9 @@ def review(
     page: Annotated[
         Path | None, typer.Option("--page", help="Only write everything as an HTML page to this file.")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Answer the questions in a browser of this machine, until Ctrl-C.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Review a translated policy: answer its questions, and confirm it sentence by sentence.
@@ -175,6 +180,9 @@ def review(
     wanted = selection(only)
     if as_json and not status:
         raise InputError("'--json' without '--status'; expected both")
+    if serve:
+        _serve_page(ReviewStore(policies, _reviewer(by)))
+        return
     if answer is not None:
         question = ReviewStore(policies, _reviewer(by)).answer_number(*answer)
         note(f"answered: {question} {answer[1]!r}; run 'guardagent translate' again to apply it")
@@ -192,6 +200,17 @@ def review(
             print_line(line)
     if status:
         raise typer.Exit(0 if dossier.is_complete else 1)
+
+
+def _serve_page(store: ReviewStore) -> None:
+    from guardagent.translation.review.dossier import read_dossier
+    from guardagent.translation.review.serving import ReviewServer
+
+    read_dossier(store.policies)  # a wrong file is an error before the page is there
+    with ReviewServer(store) as server:
+        note(f"the review is at {server.address}; it answers as {store.by!r}. Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def _hold_dialogue(policies: Path, by: str | None, only: Selection) -> None:

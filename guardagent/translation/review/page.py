@@ -1,6 +1,6 @@
 """The state of a review in a few lines or as one JSON object, and the review as one HTML page.
 
-The page loads nothing and runs nothing. It shows strings that others chose: the template escapes each of them,
+The page loads nothing and runs no script. It shows strings that others chose: the template escapes each of them,
 characters that are invisible or change the direction of text become marks, and the content security policy of the page
 forbids scripts and requests.
 """
@@ -8,7 +8,7 @@ forbids scripts and requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from guardagent.errors import UnknownNameError
 from guardagent.policy.review.record import FATES, Review
 from guardagent.translation.review.dossier import (
     FATE_PHRASES,
+    QuestionEntry,
     ReviewDossier,
     ReviewEntry,
     Standing,
@@ -109,8 +110,16 @@ def _record(entry: ReviewEntry) -> dict[str, Any]:
 # --- the page
 
 
-def review_page(dossier: ReviewDossier) -> str:
-    """Returns the page."""
+def review_page(
+    dossier: ReviewDossier, digest: Callable[[ReviewEntry, QuestionEntry], str] | None = None, problem: str = ""
+) -> str:
+    """Returns the page.
+
+    Args:
+        dossier: the review.
+        digest: identifies what an answer is about; the page then has forms for answers.
+        problem: why the last answer was not taken.
+    """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -136,6 +145,8 @@ def review_page(dossier: ReviewDossier) -> str:
         tasks=list(_tasks(dossier.entries)),
         coverage=[(fate, FATE_PHRASES[fate], counts[fate]) for fate in FATES if counts[fate]],
         anchor=anchor,
+        digest=digest,
+        problem=problem,
         style=Markup(folder.joinpath("page.css").read_text(encoding="utf-8")),  # noqa: S704 - of this package
         version=__version__,
         fate_phrases=FATE_PHRASES,
