@@ -16,11 +16,12 @@ from guardagent._support.execution import verdict_or_denial
 from guardagent.enforcement.approval import Approval, names_call, saw_other_facts, with_changed_facts, with_edits
 from guardagent.enforcement.calls import REPEATED_ID, REPEATS, RESOURCE, HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, WaitState
+from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.history import REJECTED
 from guardagent.enforcement.names import AcceptedTools, Names
 from guardagent.enforcement.stops import Stops, stop_verdict
-from guardagent.errors import InputError, error_text
+from guardagent.errors import GuardError, InputError, error_text
 from guardagent.policy.dispatch import inner_call
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.policies import Policies
@@ -89,19 +90,34 @@ class Decider:
 
     def decide(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call that is about to run."""
+        call = self._with_usage(call)
         return self.record(call, verdict_or_denial(partial(self._judge_and_halt, call)), wait)
 
     def preview(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call ahead of time. Only an escalation is recorded."""
+        call = self._with_usage(call)
         verdict = verdict_or_denial(partial(self._judge, call, reserve=False))
         return self.record(call, verdict, wait) if verdict.decision is Decision.ESCALATE else verdict
 
     def resolve(self, call: HostCall, approval: Approval, wait: WaitState | None) -> Verdict:
         """Decides on a call that a reviewer has answered."""
+        call = self._with_usage(call)
         if self.recorder.records is not None:
             self.recorder.records.approval(call, approval)
         verdict = verdict_or_denial(partial(self._judge_answer, call, approval))
         return self.record(with_edits(call, approval), verdict, wait, edited=call)
+
+    def _with_usage(self, call: HostCall) -> HostCall:
+        """Returns a call with what models have used, if its host states it."""
+        conversation = self.conversations.in_memory(call.conversation) if isinstance(call.conversation, str) else None
+        usage: ModelUsage | None = None if conversation is None else conversation.notes.get(ModelUsage)
+        if usage is None:
+            return call
+        try:
+            session = self.conversations.current(call.conversation).session
+        except GuardError:  # judging meets it again
+            return call
+        return replace(call, usage=usage.total(session.usage if self.own else None))
 
     def record(
         self, call: HostCall, verdict: Verdict, wait: WaitState | None, edited: HostCall | None = None
@@ -245,7 +261,7 @@ class Decider:
         for mapping in (facts, call.facts):
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
-        return {**facts, **call.facts} if call.facts else facts
+        return {**facts, **call.known_facts} if call.facts or call.usage is not None else facts
 
     # --- a person
 

@@ -323,6 +323,10 @@ class ToolGuard(EnforcementPoint):
             rule.source.on_violation is Decision.ESCALATE for rule in self.policies.rules
         )
 
+    @property
+    def reads_usage(self) -> bool:
+        return bool(getattr(self.policies, "reads_usage", False))
+
     def reload(self) -> Policies:
         """Loads the policy file again, for new conversations; see `Policies.reload`. Running ones keep their version.
 
