@@ -1,4 +1,4 @@
-"""What the MCP proxy demands of its server: a revision of the protocol, and to be confined."""
+"""Demands of the MCP proxy on its server: a revision of the protocol, and to be confined."""
 
 from __future__ import annotations
 
