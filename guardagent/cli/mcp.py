@@ -323,10 +323,14 @@ def _confinement(
     from guardagent.sandbox.confined_command import Confinement
 
     if confine:
-        return Confinement(*([str(path.absolute()) for path in paths or ()] for paths in (read, write)), network)
+        return Confinement([*map(_absolute, read or ())], [*map(_absolute, write or ())], network)
     if read or write or network:
         raise InputError("'--confine-read', '--confine-write' and '--confine-network' need '--confine'")
     return None
+
+
+def _absolute(path: Path) -> str:
+    return str(path.expanduser().absolute())
 
 
 def _target(server: list[str], headers: list[str], confinement: Confinement | None) -> Target:

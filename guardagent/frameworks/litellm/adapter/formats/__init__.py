@@ -77,9 +77,10 @@ class ModelMessage:
     def tokens(self) -> int | None:
         """The tokens of the request and the response; None if the host does not state them."""
         usage = self.body.get("usage") or {}
-        usage = usage if isinstance(usage, Mapping) else usage.model_dump()
-        parts = [usage.get(name) for name in _TOKENS if usage.get(name) is not None]
-        return usage.get("total_tokens", sum(parts) if parts else None)
+        used: Mapping[str, Any] = usage if isinstance(usage, Mapping) else usage.model_dump()
+        parts: list[int] = [used[name] for name in _TOKENS if used.get(name) is not None]
+        total: int | None = used.get("total_tokens", sum(parts) if parts else None)
+        return total
 
 
 @dataclass(slots=True)
