@@ -125,13 +125,15 @@ ProtocolMin = Annotated[
 ]
 Confine = Annotated[
     bool,
-    typer.Option("--confine", help="The server may use the files of the system and of --confine-…, and no network."),
+    typer.Option("--confine", help="Confine the server to the programs of the system and the options below."),
 ]
 ConfineRead = Annotated[
-    list[Path] | None, typer.Option("--confine-read", metavar="PATH", help="It may read and execute this.")
+    list[Path] | None, typer.Option("--confine-read", metavar="PATH", help="The confined server may read and run this.")
 ]
-ConfineWrite = Annotated[list[Path] | None, typer.Option("--confine-write", metavar="PATH", help="It may change this.")]
-ConfineNetwork = Annotated[bool, typer.Option("--confine-network", help="It gets the network.")]
+ConfineWrite = Annotated[
+    list[Path] | None, typer.Option("--confine-write", metavar="PATH", help="The confined server may change this.")
+]
+ConfineNetwork = Annotated[bool, typer.Option("--confine-network", help="The confined server gets the network.")]
 StopPath = Annotated[
     Path | None,
     typer.Option("--stop-file", metavar="PATH", help="The file by which 'guardagent stop' stops it."),

@@ -155,8 +155,8 @@ class ToolGuard(EnforcementPoint):
         state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
         facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
         principal: on whose behalf the agent acts: a mapping with `id`, `roles` and `tenant`, or a callable that returns
-            it for a conversation's id. It is called when the conversation begins, and again for each check: roles that it
-            no longer returns are gone.
+            it for a conversation's id. It is called when the conversation begins, and again for each check: roles that
+            it no longer returns are gone.
         extra: returns the rules for one conversation only, by its id, as `Policies.session` takes them; None for none.
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
