@@ -6,7 +6,7 @@
 # Output seen:
 #   whole: 0.000225
 #   without a price: None
-#   stream: 0.0 with 31 tokens
+#   stream: 0.0 with 9 tokens
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

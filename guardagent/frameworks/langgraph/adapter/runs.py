@@ -10,6 +10,7 @@ All attachments of one guard share its state, since a web service may build its 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import threading
@@ -29,7 +30,7 @@ from langgraph.types import Command, interrupt
 
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import GuardError, InputError, ToolDenied
 
 # --- tasks
 
@@ -394,9 +395,9 @@ def _ends_run(response: Any) -> bool:
 
 def note_responses(guard: EnforcementPoint, conversation: str, messages: Sequence[Any]) -> None:
     """Notes the tokens of the model's messages, from the newest to the last one that was noted before."""
-    known: set[str] = guard.notes(conversation).setdefault("responses", set())
-    for message in reversed(messages):
-        if isinstance(message, AIMessage):
+    with contextlib.suppress(GuardError):  # a conversation that cannot begin: judging its call meets that, too
+        known: set[str] = guard.notes(conversation).setdefault("responses", set())
+        for message in (message for message in reversed(messages) if isinstance(message, AIMessage)):
             name = message.id or sha256(message.model_dump_json().encode()).hexdigest()
             if name in known:
                 return

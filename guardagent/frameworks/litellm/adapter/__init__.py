@@ -215,7 +215,9 @@ class Guardrail(CustomGuardrail):
         assert exchange.api is not None
         message = exchange.api.read(response, self._options.unguarded_tools)
         if exchange.conversation:
-            cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost") or None  # 0 where it is unknown
+            cost = (getattr(response, "_hidden_params", None) or {}).get(
+                "response_cost"
+            ) or None  # 0 where it is unknown
             self._guard.spent(exchange.conversation, tokens=message.tokens, cost=cost)
         return message
 
