@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from guardagent.frameworks.mcp.adapter.relay import Escalation
     from guardagent.frameworks.mcp.adapter.server_side import Target
     from guardagent.log import AuditLog
+    from guardagent.sandbox.confined_command import Confinement
     from guardagent.types.values import SessionPrincipal
 
 
@@ -116,6 +117,23 @@ AcceptTools = Annotated[
 ListedTools = Annotated[
     ListChoice, typer.Option("--list", help="The tools that clients see: those that they may ever call, or all.")
 ]
+ProtocolMin = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol-min", metavar="REVISION", help="Refuse older revisions of the protocol, such as 2025-06-18."
+    ),
+]
+Confine = Annotated[
+    bool,
+    typer.Option("--confine", help="Confine the server to the programs of the system and the options below."),
+]
+ConfineRead = Annotated[
+    list[Path] | None, typer.Option("--confine-read", metavar="PATH", help="The confined server may read and run this.")
+]
+ConfineWrite = Annotated[
+    list[Path] | None, typer.Option("--confine-write", metavar="PATH", help="The confined server may change this.")
+]
+ConfineNetwork = Annotated[bool, typer.Option("--confine-network", help="The confined server gets the network.")]
 StopPath = Annotated[
     Path | None,
     typer.Option("--stop-file", metavar="PATH", help="The file by which 'guardagent stop' stops it."),
@@ -173,6 +191,11 @@ def mcp_proxy(
     tools_lock: ToolsLock = None,
     accept_tools: AcceptTools = None,
     listed: ListedTools = ListChoice.ALLOWED,
+    protocol_min: ProtocolMin = None,
+    confine: Confine = False,
+    confine_read: ConfineRead = None,
+    confine_write: ConfineWrite = None,
+    confine_network: ConfineNetwork = False,
     guard_server: GuardServer = None,
     guard_token_file: GuardTokenFile = None,
     guard_policy: GuardPolicy = "default",
@@ -189,10 +212,11 @@ def mcp_proxy(
     from guardagent.policy.load import load_policies
 
     log_as_text("guardagent: ")
+    target = _target(server, header or [], _confinement(confine, confine_read, confine_write, confine_network))
     if accept_tools is not None:
         from guardagent.frameworks.mcp.adapter import catalogue
 
-        print_line(catalogue.accept_tools(_target(server, header or []), accept_tools))
+        print_line(catalogue.accept_tools(target, accept_tools))
         return
     if guard_server is not None:
         local_only = {"policies": policies, "log": log, "ledger": ledger, "counters": counters, "stop_file": stop_file}
@@ -253,13 +277,14 @@ def mcp_proxy(
         )
     proxy = Proxy(
         guard,
-        _target(server, header or []),
+        target,
         _escalation(approver or (ApproverChoice.NOBODY if has_callers else ApproverChoice.CLIENT)),
         conversation,
         resumable=ledger is not None or (guard_server is not None and conversation is not None),
         principals=principals,
         lists_all=listed is ListChoice.ALL,
         header=conversation_header,
+        least=_revision(protocol_min),
     )
     with options.watching(local.policies, locked) if watch else nullcontext():
         asyncio.run(proxy.serve_stdio() if endpoint is None else proxy.serve_http(endpoint))
@@ -291,20 +316,49 @@ def _refuse_local(**options: Any) -> None:
             )
 
 
-def _target(server: list[str], headers: list[str]) -> Target:
+def _confinement(
+    confine: bool,  # noqa: FBT001 - as the options
+    read: list[Path] | None,
+    write: list[Path] | None,
+    network: bool,  # noqa: FBT001 - as above
+) -> Confinement | None:
+    from guardagent.sandbox.confined_command import Confinement
+
+    if confine:
+        return Confinement([*map(_absolute, read or ())], [*map(_absolute, write or ())], network)
+    if read or write or network:
+        raise InputError("'--confine-read', '--confine-write' and '--confine-network' need '--confine'")
+    return None
+
+
+def _absolute(path: Path) -> str:
+    return str(path.expanduser().absolute())
+
+
+def _target(server: list[str], headers: list[str], confinement: Confinement | None) -> Target:
     from guardagent.frameworks.mcp.adapter import require_mcp
     from guardagent.frameworks.mcp.adapter.server_side import CommandTarget
 
     if server[0].startswith(("http://", "https://")):
         if len(server) > 1:
             raise InputError(f"unexpected argument {server[1]!r} after the URL; expected the URL alone")
+        if confinement is not None:
+            raise InputError("'--confine' applies to a command only; the server is a URL")
         require_mcp()
         from guardagent.frameworks.mcp.adapter.http_link import UrlTarget
 
         return UrlTarget(server[0], dict(_header(header) for header in headers))
     if headers:
         raise InputError("'--header' applies to a URL only; the server is a command")
-    return CommandTarget(server)
+    return CommandTarget(server if confinement is None else confinement.command(server))
+
+
+def _revision(text: str | None) -> str:
+    from guardagent.frameworks.mcp.adapter.calls import REVISION
+
+    if text is not None and not REVISION.fullmatch(text):
+        raise InputError(f"'--protocol-min' is {text!r}; expected the date of a revision, such as 2025-06-18")
+    return text or ""
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -86,7 +86,7 @@ class AuditRecords:
         about = {
             **_call_fields(call),
             "args": call.args,
-            "facts": call.facts,
+            "facts": call.known_facts,
             "principal": principal,
             "now": now,
             "action": call.action,

@@ -102,6 +102,8 @@ class HostCall:
             raises an error if they do not fit.
         claim: the request of a program that runs the call itself, and settles it through any guard of the ledger; see
             `claimed_calls`. The call gets no permit.
+        usage: what models have used in the conversation so far, for rules; None if the host does not state it. It is no
+            part of what a reviewer approves.
         view: the call as a remote host shows it to reviewers; not checked.
         sealed: the frozen arguments, which need no further copy; None if they cannot be frozen.
     """
@@ -122,6 +124,7 @@ class HostCall:
         default=None, repr=False, compare=False
     )
     claim: str | None = None
+    usage: Mapping[str, Any] | None = field(default=None, compare=False)
     view: str | None = field(default=None, compare=False)
     _digest: str | None = field(default=None, init=False, repr=False, compare=False)
     sealed: FrozenMapping | None = field(default=None, init=False, repr=False, compare=False)
@@ -149,6 +152,11 @@ class HostCall:
         """The SHA-256 of the facts about this call, which a reviewer sees beside it; empty without any."""
         key = repr(hashable(freeze(self.facts))) if self.facts else ""
         return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() if key else ""
+
+    @property
+    def known_facts(self) -> Mapping[str, Any]:
+        """The facts about this call, with the usage of models."""
+        return self.facts if self.usage is None else {**self.facts, "usage": self.usage}
 
     def alternate_readings(self) -> list[HostCall]:
         """Returns the other calls that a server may take a resource read for, since a URI has many spellings.

@@ -16,6 +16,7 @@ from guardagent._support.execution import verdict_or_denial
 from guardagent.enforcement.approval import Approval, names_call, saw_other_facts, with_changed_facts, with_edits
 from guardagent.enforcement.calls import REPEATED_ID, REPEATS, RESOURCE, HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, Conversations, WaitState
+from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.history import REJECTED
 from guardagent.enforcement.names import AcceptedTools, Names
@@ -28,6 +29,7 @@ from guardagent.policy.views import HostView, host_text, view_for
 from guardagent.session.calls import ClaimSettlement, HistoryChangedError
 from guardagent.session.session import Session
 from guardagent.types import EMPTY, Decision, Verdict, thaw, unchecked_verdict
+from guardagent.types.values import SessionPrincipal, read_principal
 
 _log = logging.getLogger("guardagent")
 
@@ -73,6 +75,7 @@ class Decider:
         recorder: records the verdicts.
         stops: the calls that a person has stopped; None if nobody can.
         host_views: the host's functions that show calls to reviewers, by tool.
+        principal: returns the present principal of a conversation; None if it does not change.
     """
 
     policies: Policies
@@ -86,22 +89,62 @@ class Decider:
     recorder: CallRecorder
     stops: Stops | None = None
     host_views: Mapping[str, HostView] = field(default_factory=lambda: EMPTY)
+    principal: Callable[[str], Mapping[str, Any] | None] | None = None
 
     def decide(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call that is about to run."""
-        return self.record(call, verdict_or_denial(partial(self._judge_and_halt, call)), wait)
+        call, verdict = self._judged(call, self._judge_and_halt)
+        return self.record(call, verdict, wait)
 
     def preview(self, call: HostCall, wait: WaitState | None) -> Verdict:
         """Decides on a call ahead of time. Only an escalation is recorded."""
-        verdict = verdict_or_denial(partial(self._judge, call, reserve=False))
+        call, verdict = self._judged(call, partial(self._judge, reserve=False))
         return self.record(call, verdict, wait) if verdict.decision is Decision.ESCALATE else verdict
 
     def resolve(self, call: HostCall, approval: Approval, wait: WaitState | None) -> Verdict:
         """Decides on a call that a reviewer has answered."""
         if self.recorder.records is not None:
             self.recorder.records.approval(call, approval)
-        verdict = verdict_or_denial(partial(self._judge_answer, call, approval))
+        call, verdict = self._judged(call, lambda call: self._judge_answer(call, approval))
         return self.record(with_edits(call, approval), verdict, wait, edited=call)
+
+    def _judged(self, call: HostCall, judge: Callable[[HostCall], Verdict]) -> tuple[HostCall, Verdict]:
+        """Judges a call with what its host knows by now. Returns the call, too. Every error denies."""
+
+        def work() -> Verdict:
+            nonlocal call
+            call = self._with_usage(call if self.principal is None else self._with_current_roles(call, self.principal))
+            return judge(call)
+
+        verdict = verdict_or_denial(work)
+        return call, verdict
+
+    def _with_usage(self, call: HostCall) -> HostCall:
+        """Returns a call with what models have used, if its host states it."""
+        conversation = self.conversations.in_memory(call.conversation) if isinstance(call.conversation, str) else None
+        usage: ModelUsage | None = None if conversation is None else conversation.notes.get(ModelUsage)
+        if usage is None:
+            return call
+        session = self.conversations.current(call.conversation).session
+        return replace(call, usage=usage.total(session.usage if self.own else None))
+
+    def _with_current_roles(self, call: HostCall, read: Callable[[str], Mapping[str, Any] | None]) -> HostCall:
+        """Returns a call without the roles that the principal has lost since the conversation began.
+
+        Raises:
+            InputError: the principal is unavailable, or another one.
+        """
+        known: SessionPrincipal | None = getattr(self.conversations.of(call.conversation).session, "principal", None)
+        current = None if known is None else read_principal(read(str(call.conversation)))
+        if known is None or current == known:
+            return call
+        if current is None or (current.id, current.tenant) != (known.id, known.tenant):
+            raise InputError(f"the conversation began with the principal {known.id!r}, who is withdrawn")
+        left = (known.roles or frozenset()) & (current.roles or frozenset())
+        if left == known.roles and call.principal is None:
+            return call
+        stated = {"id": known.id, "tenant": known.tenant, "roles": left} if call.principal is None else call.principal
+        return replace(call, principal={**stated, "roles": sorted(left.intersection(stated.get("roles") or ()))})
 
     def record(
         self, call: HostCall, verdict: Verdict, wait: WaitState | None, edited: HostCall | None = None
@@ -245,7 +288,7 @@ class Decider:
         for mapping in (facts, call.facts):
             if not isinstance(mapping, Mapping):
                 raise InputError(f"the facts are a {type(mapping).__name__}; expected a mapping of names to values")
-        return {**facts, **call.facts} if call.facts else facts
+        return {**facts, **call.known_facts} if call.facts or call.usage is not None else facts
 
     # --- a person
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from guardagent._support.execution import Procedure, adrive, drive
 from guardagent.enforcement.approval import ApprovalRequest, Approver
 from guardagent.enforcement.calls import HostCall, Outcome
+from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.lifecycle import CallLifecycle
 from guardagent.enforcement.names import AcceptedTools, Aliases, Coverage, ToolSpec
 from guardagent.types import Verdict
@@ -62,6 +64,11 @@ class EnforcementPoint(ABC):
     @abstractmethod
     def may_escalate(self) -> bool:
         """Whether the rules of new conversations can escalate a call."""
+
+    @property
+    def reads_usage(self) -> bool:
+        """Whether rules read what models have used, as far as this process knows the rules."""
+        return False
 
     def may_call(self, tool: str, conversation: str | None) -> bool:  # noqa: ARG002 - for guards with rules
         """Whether a call of a tool can ever be allowed in a conversation, as far as is known without its arguments."""
@@ -192,6 +199,31 @@ class EnforcementPoint(ABC):
         Raises:
             InputError: the id of the conversation is invalid.
         """
+
+    def spent(
+        self,
+        conversation: str,
+        *,
+        tokens: int | None = None,
+        cost: float | Decimal | None = None,
+        of: str | None = None,
+        whole: bool = False,
+    ) -> None:
+        """Notes what a model has used, for `usage.tokens` and `usage.cost` of later calls.
+
+        Args:
+            conversation: the id of the conversation.
+            tokens: the tokens, of the prompt and the answer; None if the host does not know.
+            cost: the cost in dollars; None if the host does not know.
+            of: the name of the response or run; a later note of the same name replaces this one.
+            whole: whether the host also notes the responses before this process.
+
+        Raises:
+            InputError: the id of the conversation is invalid, or an amount is not a number from 0.
+        """
+        usage: ModelUsage = self.notes(conversation).setdefault(ModelUsage, ModelUsage())
+        usage.is_whole = usage.is_whole or whole
+        usage.note(of, tokens=tokens, cost=cost)
 
     @abstractmethod
     def turn(self, conversation: str) -> None:

@@ -46,6 +46,14 @@ def paused_calls(guard: EnforcementPoint, conversation: str | None) -> dict[Any,
     return known
 
 
+def note_run(guard: EnforcementPoint, conversation: str | None, run: Any, tokens: int) -> None:
+    """Notes the tokens of a run so far, which are in an object of the host that its agents may share."""
+    if conversation:
+        name = f"run {id(run)}"
+        guard.notes(conversation).setdefault("usage of runs", {})[name] = run  # while it lives, its id is its own
+        guard.spent(conversation, tokens=tokens, of=name)
+
+
 def end_conversation(guard: EnforcementPoint, conversation: str) -> None:
     """Ends a conversation that is over for its host. The log has the verdict, and a warning names what is pending."""
     try:
@@ -206,6 +214,12 @@ class HostApproval:
             _log.warning("attached: each call that a rule escalates is denied: %s", missing)
 
 
+NO_USAGE = (
+    "attached: the host %s does not state what models have used, so each call is denied for which a rule reads "
+    "usage.tokens or usage.cost; expected calls of guard.spent(...)"
+)
+
+
 class _Guarded(Protocol):
     guard: EnforcementPoint
 
@@ -229,6 +243,8 @@ class HostAdapter(Generic[HostScopeT]):
     ) -> None:
         self.guard, self.surroundings, self.unnamed = guard, surroundings, unnamed
         self.name = naming(named)
+        if guard.reads_usage and not surroundings.states_usage:
+            _log.warning(NO_USAGE, surroundings.host)
         self.listed, self.approval = ListedTools(guard), HostApproval(guard)
 
     def is_new(self, owner: _Guarded | None, subject: str, expected: str = "one guard for all agents") -> bool:

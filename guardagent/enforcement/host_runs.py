@@ -117,10 +117,11 @@ class HostSurroundings(Generic[HostScopeT]):
     Args:
         host: the framework.
         kind: the class of its surroundings.
+        states_usage: whether the host states what models have used.
     """
 
-    def __init__(self, host: str, kind: Callable[..., HostScopeT]) -> None:
-        self.kind = kind
+    def __init__(self, host: str, kind: Callable[..., HostScopeT], *, states_usage: bool = False) -> None:
+        self.host, self.kind, self.states_usage = host, kind, states_usage
         self._held: ContextVar[HostScopeT | None] = ContextVar(f"guardagent_{host}", default=None)
 
     def scope(self) -> HostScopeT | None:

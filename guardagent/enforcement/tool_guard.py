@@ -155,7 +155,8 @@ class ToolGuard(EnforcementPoint):
         state: the state for `state(...)`: a live mapping, or a callable that returns it for a conversation's id.
         facts: the host's facts: a mapping, or a callable that returns one for a call (`HostCall`).
         principal: on whose behalf the agent acts: a mapping with `id`, `roles` and `tenant`, or a callable that returns
-            it for a conversation's id. It is called when the conversation begins (twice if two calls begin it at once).
+            it for a conversation's id. It is called when the conversation begins, and again for each check: roles that
+            it no longer returns are gone.
         extra: returns the rules for one conversation only, by its id, as `Policies.session` takes them; None for none.
         aliases: a tool's name in the host -> its name in the rules.
         absent: tools that rules name and this agent is known not to have.
@@ -299,6 +300,7 @@ class ToolGuard(EnforcementPoint):
             recorder,
             stops_of(stop_file),
             views,
+            self._principal_of if callable(principal) and own else None,
         )
         time_limit = TimeLimit(recorder, self._pool, deadline, inline=inline)
         self.lifecycle = LocalLifecycle(decider, recorder, time_limit, approver, own, self._shared, self._ledger.name)
@@ -322,6 +324,10 @@ class ToolGuard(EnforcementPoint):
         return bool(self.policies.requests) or any(
             rule.source.on_violation is Decision.ESCALATE for rule in self.policies.rules
         )
+
+    @property
+    def reads_usage(self) -> bool:
+        return bool(getattr(self.policies, "reads_usage", False))
 
     def reload(self) -> Policies:
         """Loads the policy file again, for new conversations; see `Policies.reload`. Running ones keep their version.

@@ -23,7 +23,7 @@ from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, in
 from guardagent.policy.evaluation.history_query import HistoryQuery
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.evaluation.screen import CallScreen
-from guardagent.policy.language import ANSWER, ANSWER_TEXT
+from guardagent.policy.language import ANSWER, ANSWER_TEXT, ast
 from guardagent.policy.monitors.automaton import LabelledEvent, Product
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, RuleMetadata
@@ -354,6 +354,12 @@ class Policies:
     def responses(self) -> Mapping[str, Decision]:
         """The decision on a violation of each rule, by its id."""
         return {source.id: source.on_violation for source in self._sources}
+
+    @cached_property
+    def reads_usage(self) -> bool:
+        """Whether a rule or a counter reads what models have used."""
+        nodes = (node for rule in self.rules for tree in rule.rules for node in ast.walk(tree))
+        return any(counter.is_usage for counter in self.counters) or any(map(ast.is_usage, nodes))
 
     @cached_property
     def tool_halts(self) -> frozenset[str]:

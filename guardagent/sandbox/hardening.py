@@ -43,6 +43,10 @@ class Profile(NamedTuple):
     """Files and folders that it may read and execute; any other file is out of reach."""
     memory_bytes: int = 0
     """Its address space, if positive."""
+    writable: tuple[str, ...] = ()
+    """Files and folders that it may also change."""
+    is_offline: bool = True
+    """Whether it gets no network."""
 
 
 class _Layer(NamedTuple):
@@ -106,6 +110,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
+_OF_FILES = _EXECUTE | _READ_FILE | 1 << 1 | 1 << 14 | 1 << 15  # the others: to write, to truncate, and ioctl
 _NET_BIND_AND_CONNECT = 0b11
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # the number of file rights, by version of the interface
@@ -130,13 +135,15 @@ def _apply_landlock(profile: Profile) -> None:
     attributes = struct.pack(
         "=QQQ",
         files,
-        _NET_BIND_AND_CONNECT if version >= 4 else 0,
+        _NET_BIND_AND_CONNECT if version >= 4 and profile.is_offline else 0,
         _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0,
     )
     size = 8 if version < 4 else 16 if version < 6 else 24
     ruleset = _syscall(_CREATE_RULESET, attributes, size, 0)
     for path in profile.readable:
-        _allow_path(ruleset, path)
+        _allow_path(ruleset, path, _EXECUTE | _READ_FILE | _READ_DIR)
+    for path in profile.writable:
+        _allow_path(ruleset, path, files)
     _no_new_privileges()
     _syscall(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
@@ -146,13 +153,19 @@ def _landlock_version() -> int:
     return _syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
 
 
-def _allow_path(ruleset: int, path: str) -> None:
-    """Allows reading and executing below a path; a missing path needs no rule."""
+def landlock_version() -> int:
+    """Returns the version of the kernel's Landlock; 0 if it has none."""
+    return 0 if _landlock_problem() else _landlock_version()
+
+
+def _allow_path(ruleset: int, path: str, rights: int) -> None:
+    """Allows some rights below a path; a missing path needs no rule."""
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    rights = _EXECUTE | _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0)  # noqa: PTH112 - pathlib is slow to load
+    if not os.path.isdir(path):  # noqa: PTH112 - pathlib is slow to load
+        rights &= _OF_FILES
     _syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, opened), 0)
     os.close(opened)
 
@@ -161,6 +174,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
 _CLONE_THREAD = 0x00010000
+_X32 = 0x40000000  # the bit of the numbers of the x32 ABI
 _ARCHITECTURE, _NUMBER, _FIRST_ARGUMENT = 4, 0, 16
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_GET_ACTION_AVAIL = 1, 2
 
@@ -182,8 +196,10 @@ def _apply_seccomp(profile: Profile) -> None:
     import ctypes
 
     machine = SYSCALL_TABLES[os.uname().machine]
-    allowed, threads_only = ALLOWED_SYSCALLS[profile.syscalls], profile.syscalls in THREADS_ONLY
-    program = _filter_program(machine, allowed, threads_only=threads_only)
+    allowed, threads_only = ALLOWED_SYSCALLS.get(profile.syscalls), profile.syscalls in THREADS_ONLY
+    program = (
+        _offline_program(machine) if allowed is None else _filter_program(machine, allowed, threads_only=threads_only)
+    )
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, and their address.
     header = struct.pack("HxxxxxxP" if struct.calcsize("P") == 8 else "HxxP", len(program) // 8, ctypes.addressof(code))
@@ -215,6 +231,26 @@ def _filter_program(machine: SyscallTable, allowed: frozenset[str], *, threads_o
         ]
     lines.append((_RETURN, 0, 0, _ERRNO | _EPERM))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _offline_program(machine: SyscallTable) -> bytes:
+    """Refuses new sockets, also those that io_uring or the calls of another ABI would open; allows the rest."""
+    refused = [line for name in ("socket", "io_uring_setup") for line in _refusal(machine.numbers[name])]
+    lines = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, machine.architecture),
+        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_BITS, 0, 1, _X32),
+        (_RETURN, 0, 0, _ERRNO | _ENOSYS),
+        *refused,
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _refusal(number: int) -> list[tuple[int, int, int, int]]:
+    return [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | _EPERM)]
 
 
 _LAYERS = {
@@ -289,6 +325,8 @@ ALLOWED_SYSCALLS: dict[str, frozenset[str]] = {
         "epoll_pwait eventfd2 getcwd dup".split()
     ),
 }
+OFFLINE = "offline"
+"""The profile that refuses new sockets, and nothing else."""
 THREADS_ONLY = frozenset({"program"})
 """Profiles that may start threads, but no processes."""
 
@@ -308,7 +346,7 @@ SYSCALL_TABLES = {
         "openat": 257, "newfstatat": 262, "readlinkat": 267, "faccessat": 269, "pselect6": 270, "ppoll": 271,
         "set_robust_list": 273, "epoll_pwait": 281, "eventfd2": 290, "epoll_create1": 291, "pipe2": 293,
         "prlimit64": 302, "getcpu": 309, "seccomp": 317, "getrandom": 318, "membarrier": 324, "statx": 332,
-        "rseq": 334, "clone3": 435, "faccessat2": 439,
+        "rseq": 334, "clone3": 435, "faccessat2": 439, "socket": 41, "io_uring_setup": 425,
     }),
     "aarch64": SyscallTable(0xC00000B7, {
         "getcwd": 17, "eventfd2": 19, "epoll_create1": 20, "epoll_ctl": 21, "epoll_pwait": 22, "dup": 23, "fcntl": 25,
@@ -323,6 +361,7 @@ SYSCALL_TABLES = {
         "recvfrom": 207, "sendmsg": 211, "recvmsg": 212, "brk": 214, "munmap": 215, "mremap": 216, "clone": 220,
         "execve": 221, "mmap": 222, "mprotect": 226, "madvise": 233, "wait4": 260, "prlimit64": 261, "seccomp": 277,
         "getrandom": 278, "membarrier": 283, "statx": 291, "rseq": 293, "clone3": 435, "faccessat2": 439,
+        "socket": 198, "io_uring_setup": 425,
     }),
 }
 # fmt: on

@@ -36,6 +36,7 @@ from guardagent.policy.evaluation.monitor_interface import (
 )
 from guardagent.policy.file.effect_keys import worst_effect
 from guardagent.policy.language import ANSWER, answer_arguments
+from guardagent.policy.language.ast import USAGE
 from guardagent.policy.language.values import MICROSECONDS
 from guardagent.policy.monitors.conversation import ConversationState, Judgement
 from guardagent.policy.monitors.remedies import Remedies
@@ -676,6 +677,13 @@ class Session:
         """The recorded calls in order. Calls in flight have no status yet."""
         with self._lock:
             return self._conversation.history()
+
+    @property
+    def usage(self) -> Mapping[str, Any] | None:
+        """The usage of models at the last call whose host stated it; None without such a call."""
+        with self._lock:
+            stated = (call.facts.get(USAGE) for call in reversed(self._conversation.calls))
+            return next((usage for usage in stated if isinstance(usage, Mapping)), None)
 
     @property
     def effect(self) -> str | None:

@@ -81,7 +81,7 @@ DATA = {
     "forall(@writes(), count(f:@writes(), !failed(f)) < 2)": "a call in flight may count",
     "forall(pay(id=i), !pending(f:pay(id=i)))": "none in flight",
     "forall(pay(user=u), since(login(user=u), !logout(user=u)))": "a login, and no logout after it",
-    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": "",
+    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9 && elapsed < 9)": "",
     "forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))": "",
     "forall(cancel(id=o), now - time(last(f:book(id=o), !failed(f))) <= 24h)": "",
     "forall(cancel(id=o), state.open[o] == true)": "a missing key is unknown",

@@ -13,7 +13,7 @@ from guardagent import Decision, InputError, Verdict, load_policies
 from guardagent.enforcement import HostCall, Outcome, ToolGuard
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.policy.load import compile_rules
-from tests.enforcement.guards import LIMIT, ONCE, done, guard, ran, refund
+from tests.enforcement.guards import LIMIT, ONCE, MemoryLog, done, guard, ran, refund
 from tests.frameworks.scenarios import ASKS, HALTED, broken_rules, guard_of
 
 
@@ -346,3 +346,43 @@ def test_what_does_not_fit_is_unknown(options: dict[str, Any], label: int) -> No
 def test_the_bound_is_checked_when_the_guard_is_built(bound: Any) -> None:
     with pytest.raises(InputError, match=r"^provenance_bytes is .*; expected an integer"):
         ToolGuard(load_policies(data=POLICY), provenance_bytes=bound)
+
+
+# --- roles that a provider withdraws
+
+
+def test_withdrawn_roles_are_gone_from_the_next_check_on() -> None:
+    """In a running conversation, for its sub-agents too, and in the log. Added roles count from the next one on."""
+    roles, log = ["admin", "clerk"], MemoryLog()
+    current = guard(
+        'forall(refund(), "admin" in principal.roles)',
+        'forall(refund(), !("owner" in principal.roles))',
+        principal=lambda _: {"id": "ann", "tenant": "shop", "roles": list(roles)},
+        log=log,
+    )
+    part = {"id": "helper", "roles": ["admin"]}
+    assert [current.before(refund(id=name, principal=of)).label for name, of in (("1", None), ("2", part))] == [0, 0]
+    roles.remove("admin")
+    verdicts = [current.before(refund(id=name, principal=of)) for name, of in (("3", None), ("4", part))]
+    assert [verdict.rules for verdict in verdicts] == [("rule 1",), ("rule 1",)]
+    assert log.of("verdict")[2]["principal"]["roles"] == ("clerk",)
+    roles += ["admin", "owner"]
+    assert current.before(refund(id="5")).label == 0
+    assert current.before(refund(conversation="d")).rules == ("rule 2",)
+
+
+@pytest.mark.parametrize("withdrawn", [None, {"id": "bob"}, {"id": "ann", "tenant": "bank"}, RuntimeError("gone")])
+def test_a_withdrawn_principal_is_denied(withdrawn: Any) -> None:
+    """So is another one, and one that is unavailable: never the one of before."""
+    answers = iter([{"id": "ann"}, {"id": "ann"}])
+
+    def principal(_: str) -> Any:
+        answer = next(answers, withdrawn)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    current = guard(LIMIT, principal=principal)
+    verdicts = [current.before(refund(id=name)) for name in "12"]
+    assert [verdict.label for verdict in verdicts] == [0, 1]
+    assert "the principal" in verdicts[1].errors[0]

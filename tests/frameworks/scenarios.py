@@ -50,6 +50,14 @@ policies:
     message: Nobody refunds more than 1000.
 """
 
+TOKENS = """
+version: 1
+policies:
+  - id: tokens
+    temporal: forall(refund(), usage.tokens <= 150)
+    message: The conversation has used its tokens.
+"""
+
 HALTED = """
 version: 1
 policies:

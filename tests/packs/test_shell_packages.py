@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("tree_sitter")
 
 from guardagent import Decision, load_policies
-from guardagent.packs.shell.packages import allowed, packages_in
+from guardagent.packs.shell.packages import allowed, packages_in, resembles
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_the_list_lacks_needs_approval_and_nothing_does_without_a_list() ->
     def decisions(**more: object) -> list[Decision]:
         data = {"version": 1, "include": [{"pack": "guardagent:shell", **more}]}
         session = load_policies(data=data).session()
-        commands = ("pip install requests", "pip install reqeusts", "npx tsc", "pip install -r requirements.txt")
+        commands = ("pip install requests", "pip install shopkit", "npx tsc", "pip install -r requirements.txt")
         return [session.check("bash", {"command": command}, reserve=False).decision for command in commands]
 
     assert decisions() == [Decision.ALLOW] * 4
@@ -99,3 +99,37 @@ def test_an_exact_version_is_wanted_if_the_operator_says_so(command: str, is_pin
         session = load_policies(data={"version": 1, "include": [pack]}).session()
         rules = session.check("bash", {"command": command}, reserve=False).rules
         assert ("shell.installs" in rules) == (pinned and not is_pinned), rules
+
+
+@pytest.mark.parametrize(
+    ("package", "near"),
+    [
+        ("pip:reqeusts", "requests"),
+        ("pip:request@1.0", "requests"),
+        ("pip:Python_DateUtils", "python-dateutil"),
+        ("pip:python-dateuti1", "python-dateutil"),
+        ("pip:pythondateutil", "python-dateutil"),
+        ("npm:lodahs", "lodash"),
+        ("npm:crossenv", "cross-env"),
+        ("npm:request", None),
+        ("npm:reqeusts", None),
+        ("npm:reacct@1.0.0", "react"),
+        ("pip:rihc", None),
+        ("pip:?", None),
+        ("image:pyhton", None),
+        ("pip:guardagent", None),
+    ],
+)
+def test_names_near_a_popular_one(package: str, near: str | None) -> None:
+    """In their own ecosystem: one letter more, less or other, two in the other order, or other separators."""
+    assert resembles(package) == near
+
+
+@pytest.mark.parametrize(("listed", "asks"), [([], True), (["pip:reqeusts"], False)])
+def test_a_name_near_a_popular_one_needs_approval(listed: list[str], asks: bool) -> None:
+    """Unless the operator lists it; so popular names need none."""
+    pack = {"pack": "guardagent:shell", "constants": {"packages": listed}}
+    session = load_policies(data={"version": 1, "include": [pack]}).session()
+    verdict = session.check("bash", {"command": "pip install reqeusts"}, reserve=False)
+    assert (verdict.decision is Decision.ESCALATE) is asks
+    assert listed or not session.check("bash", {"command": "pip install requests flask"}, reserve=False).label

@@ -416,6 +416,7 @@ class Maker:
         return self.one_of(
             lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
             lambda: f"(now - time({self._call(scope, depth, outcome=True)}))",
+            lambda: "elapsed",
             lambda: self._chance.choice(["hour(now)", "minute(now)", 'weekday(now, "UTC")', "hour(now - 90m)"]),
             lambda: self._chance.choice(DURATIONS),
             lambda: f"(now - time({self._chance.choice([*INSTANTS, *LOCAL_TIMES, self.text(scope, depth - 1)])}))",

@@ -308,6 +308,8 @@ class Naive:
                 return looked_up(value(body), value(index))
             case ast.Now():
                 return none_as_unknown(scene.step.time)
+            case ast.Elapsed():
+                return _elapsed(scene)
             case ast.Zone():
                 return ZONE
             case ast.Fact(path):
@@ -537,6 +539,11 @@ def _followed(value: Any, path: Sequence[str]) -> Any:
     for name in path:
         value = none_as_unknown(value.get(name)) if kind(value) == "mapping" else UNKNOWN
     return value
+
+
+def _elapsed(scene: Scene) -> Any:
+    began = next((step.time for step in scene.earlier if step.time is not None), scene.step.time)
+    return UNKNOWN if scene.step.time is None else scene.step.time - began
 
 
 def _time_of(step: Any) -> Any:

@@ -350,3 +350,32 @@ def test_the_time_of_an_observed_event_is_now_for_it() -> None:
     assert [event.time for event in session.history] == [3, None]
     with pytest.raises(InputError, match="the time of the event 'pay' is invalid"):
         session.observe(Event("pay", time=dt.datetime(2026, 1, 1)))  # noqa: DTZ001 - that is the case
+
+
+# --- the time since the first call
+
+
+def test_the_elapsed_time_begins_with_the_first_call() -> None:
+    """Also in forks and restored sessions; a rolled-back trial does not begin it."""
+    clock = SetClock()
+    session = session_of(clock, "forall(pay(), elapsed <= 10m)")
+    clock.now += 3600
+    fork = session.fork()
+    fork.check("pay")
+    fork.rollback()
+    clock.now += 3600
+    assert [fork.check("pay", reserve=False).label, done(session, "pay")] == [0, 0]
+    clock.now += 600
+    ways = (lambda: session, session.fork, lambda: session.policies.restore(session.snapshot(KEY), KEY, clock=clock))
+    for begin in ways:
+        each = begin()
+        assert each.check("pay", reserve=False).label == 0
+        clock.now += 1
+        assert each.check("pay", reserve=False).rules == ("rule 1",)
+        clock.now -= 1
+
+
+def test_the_elapsed_time_of_a_clock_without_time_is_unknown() -> None:
+    """So it denies."""
+    verdict = session_of(SetClock(None), "forall(pay(), elapsed <= 10m)").check("pay")
+    assert (verdict.label, verdict.rules) == (1, ())

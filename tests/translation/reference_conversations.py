@@ -156,7 +156,7 @@ CONVERSATIONS: dict[str, tuple[ExampleConversation, ExampleConversation]] = {
         talk(call("login", "ok", user="a"), call("logout", "ok", user="b"), call("pay", user="a")),
         talk(call("login", "ok", user="a"), call("logout", "ok", user="a"), call("pay", user="a")),
     ),
-    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9)": (
+    "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9 && elapsed < 9)": (
         talk(REVIEW, call("send", to="a")),
         talk(REVIEW, LOGIN, call("send", to="a")),
     ),

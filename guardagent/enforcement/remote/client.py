@@ -31,6 +31,7 @@ from guardagent._support.http import is_loopback
 from guardagent._version import __version__
 from guardagent.enforcement.approval import Approval
 from guardagent.enforcement.calls import HostCall
+from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.names import Coverage, ToolSpec
 from guardagent.enforcement.remote.guard import HostFacts, PendingRequest, RemoteConversation
 from guardagent.enforcement.wire import (
@@ -714,6 +715,9 @@ class SessionClient:
             raise InputError(f"the call's id is {call.id!r}; expected a string")
         if not isinstance(call.facts, Mapping):
             raise InputError(f"the facts are a {type(call.facts).__name__}; expected a mapping of names to values")
+        usage: ModelUsage | None = conversation.notes.get(ModelUsage)
+        if usage is not None:
+            call = replace(call, usage=usage.total(None))
         sent = replace(call, id=conversation.server_id(call.id), facts={**facts, **call.facts}, messages=messages)
         return write_call(replace(sent, view=host_text(self.facts.views, call.tool, call.args) or None))
 

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from guardagent._support import json_values
@@ -122,6 +123,10 @@ def write_call(call: HostCall, where: str = "call") -> dict[str, Any]:
         written["seen"] = _strings(call.seen, f"{where}.seen")
     if call.messages is not None:
         written["messages"] = write_value(list(call.messages), f"{where}.messages")
+    if call.usage is not None:
+        written["usage"] = _mapping(
+            {name: call.usage[name] for name in _USED if call.usage.get(name) is not None}, where
+        )
     if call.principal is not None:
         written["principal"] = _mapping(call.principal, f"{where}.principal")
     return written
@@ -139,6 +144,17 @@ def read_mapping(value: Any, where: str) -> dict[str, Any]:
     return mapping
 
 
+_USED = ("tokens", "cost")
+
+
+def _read_used(value: Any, where: str) -> dict[str, Any]:
+    used = read_mapping(value, where)
+    for name, amount in used.items():
+        if name not in _USED or isinstance(amount, bool) or not isinstance(amount, int | float | Decimal) or amount < 0:
+            raise WireError(where, f"has {name!r}: {shown(amount)}; expected 'tokens' and 'cost', numbers from 0")
+    return used
+
+
 CALL = WireShape(
     id=WireField(str),
     tool=WireField(str),
@@ -151,6 +167,7 @@ CALL = WireShape(
     seen=strings(None),
     messages=items(read_mapping, None, items={"type": "object"}),
     principal=WireField(dict, None, read_mapping),
+    usage=WireField(dict, None, _read_used, {"properties": {name: {"type": "number", "minimum": 0} for name in _USED}}),
     view=WireField(str, None),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 from guardagent.packs import named_values
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
-from guardagent.packs.shell.packages import allowed, is_pinned, packages_in
+from guardagent.packs.shell.packages import allowed, is_pinned, packages_in, resembles
 from guardagent.packs.shell.paths import places
 from guardagent.packs.shell.script import require_parser
 
@@ -67,6 +67,12 @@ def other_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
 def unpinned_packages(arguments: dict[str, Any]) -> list[str]:
     """The packages and images that a shell command takes from outside without an exact version or a digest."""
     return [name for name in _packages_of(arguments) if not is_pinned(name)]
+
+
+def similar_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
+    """The packages from outside whose name is nearly that of a much-used one, and that a list lacks."""
+    near = [name for name in _packages_of(arguments) if resembles(name) is not None]
+    return [name for name in near if not allowed(name, listed)]
 
 
 def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:

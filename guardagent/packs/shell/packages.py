@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from rapidfuzz.distance import OSA
 
 from guardagent.packs.shell.commands import after_options, all_commands, plain_words
 
@@ -25,6 +29,7 @@ _VALUES = frozenset(
     "-p --publish --volume -e --env --name --network --env-file -w --workdir -u --entrypoint --mount --platform "
     "--memory --cpus --hostname --label --restart".split()
 )
+_SEPARATORS = str.maketrans("", "", "-._")
 _Words = list[str]
 
 
@@ -73,6 +78,27 @@ def is_pinned(package: str) -> bool:
     at = name.find("@", 1)
     exact = _EXACT_OF_NPM if ecosystem == "npm" else _EXACT
     return at > 0 and UNKNOWN not in name and exact.fullmatch(name[at + 1 :]) is not None
+
+
+_SHORTEST = 5  # of the names that are compared: short ones are all alike
+
+
+def resembles(package: str) -> str | None:
+    """Returns the much-used package whose name differs from this one in one letter, or in their order; else None."""
+    ecosystem, _, name = package.partition(":")
+    bare, popular = _bare(name), _popular().get(ecosystem, frozenset())
+    if bare in popular or UNKNOWN in bare or len(bare) < _SHORTEST:
+        return None
+    same = bare.translate(_SEPARATORS)
+    near = (known for known in popular if abs(len(known) - len(bare)) <= 1 and len(known) >= _SHORTEST)
+    return min((known for known in near if OSA.distance(known.translate(_SEPARATORS), same) <= 1), default=None)
+
+
+@cache
+def _popular() -> Mapping[str, frozenset[str]]:
+    text = Path(__file__).with_name("popular_packages.txt").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {kind: frozenset(name for first, *names in lines if first == kind for name in names) for kind, *_ in lines}
 
 
 def _bare(name: str) -> str:

@@ -29,6 +29,7 @@ Place = tuple[str, ...]
 `("principal", key)`."""
 
 MAX_REPEATS = 6
+_OF_TIME = ast.Now | ast.Elapsed | ast.TimeOf
 ITEMS = "[]"  # the last key of a place that is a list or is searched
 KEY = "[key]"  # a key of a place that is computed, such as an argument
 _ORDERED = ("<", "<=", ">", ">=")
@@ -179,7 +180,7 @@ class PolicyPlaces:
         if within := getattr(node, "within", None):
             self.reads_time = True
             self.seconds.update(node.value for node in ast.walk(within) if isinstance(node, ast.Constant))
-        if isinstance(node, ast.Now | ast.TimeOf):
+        if isinstance(node, _OF_TIME):
             self.reads_time = True
 
     def _conditions(self, parts: Iterable[ast.Term], names: Mapping[str, Sequence[Place]]) -> None:
@@ -204,7 +205,7 @@ class PolicyPlaces:
         ]
         counts = any(isinstance(node, ast.CountCalls | ast.SumCalls | ast.CallFold) for node in nodes)
         functions = {node.function for node in nodes if isinstance(node, ast.Apply)}
-        if not counts and ("time" in functions or any(isinstance(node, ast.Now | ast.TimeOf) for node in nodes)):
+        if not counts and ("time" in functions or any(isinstance(node, _OF_TIME) for node in nodes)):
             self.clock = self.clock or bool(functions)
             (self.hours if "hour" in functions else self.seconds).update(numbers)
             for place in places:

@@ -20,14 +20,15 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.grammar import TemporalError
 from guardagent.policy.language.parser import read_rule
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.language.term_parser import VALUES, read_term
+from guardagent.policy.language.term_parser import read_term
 from guardagent.policy.language.values import as_read, field_of
 from guardagent.policy.provenance.readers import LabelCondition
 
 _PREFIX = "forall("  # reads a pattern as the language does
-_OF_CALLS = (*ast.OF_HISTORY, ast.CounterValue, ast.TimeOf)
+_OF_CALLS = (*ast.OF_HISTORY, ast.CounterValue, ast.TimeOf, ast.Elapsed)
 _OF_SESSION = (*_OF_CALLS, ast.Sources, ast.Seen)
 _BOUND = re.compile(r"\b(?:all|any|count)\s*\(\s*(\w+)\s+in\b|\blet\s+(\w+)|(\w+)\s*:")  # names that are bound within
+_NO_FIELDS = {"now", "principal"}  # the other values of rules are names of fields here
 _ITEM = "item"  # the name of the whole item in the condition of a label
 _ARGS = "args"  # in the other expressions of a policy file
 _FIELDS = "expected a condition on the fields of the output; 'item.%s' is the field of this name"
@@ -67,6 +68,7 @@ def compile_counter(name: str, source: CounterSource, library: Library) -> Count
         match,
         tuple(terms[: len(keys)]),
         terms[-1] if amounts else None,
+        is_usage=any(map(ast.is_usage, amounts)),
     )
 
 
@@ -98,7 +100,7 @@ def compile_condition(when: LabelCondition, library: Library) -> LabelCondition:
     known = {**declared.constants, **declared.definitions}
     bound = {name for names in _BOUND.findall(when.text.text) for name in names}
     named = dict.fromkeys([_ITEM, *re.findall(r"[^\W\d]\w*", when.text.text)])
-    fields = [name for name in named if name not in bound | VALUES.keys() and declared.find(name, known) is None]
+    fields = [name for name in named if name not in bound | _NO_FIELDS and declared.find(name, known) is None]
     node = _read(when.text, fields, library, _OF_CALLS, "the fields of the output, the state and facts", truth=True)
     if _ARGS in fields and ast.Variable(_ARGS) in ast.walk(node):
         raise when.text.error(f"'args' is the arguments of a call; {_FIELDS % 'args'}")
@@ -139,6 +141,8 @@ def _amount(source: SourceText, pattern: ast.Pattern, library: Library) -> ast.T
         raise source.error(f"'sum' is {text_of(term)[:60]!r}, which is not a number; expected an amount")
     if isinstance(term, ast.Constant) and term.value < 0:
         raise source.error(f"'sum' is {text_of(term)}; expected an amount from 0, since a counter never falls")
+    if not ast.is_usage(term) and any(map(ast.is_usage, ast.walk(term))):
+        raise source.error("'sum' computes with the usage of models; expected 'usage.tokens' or 'usage.cost' alone")
     return term
 
 

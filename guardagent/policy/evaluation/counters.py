@@ -72,6 +72,7 @@ class Counter:
         match: binds a proposed call, and returns whether the pattern matches it.
         keys: the terms of the keys.
         amount: the term of the amount; None counts calls.
+        is_usage: whether the amount is the usage of the conversation so far, which counts once.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Counter:
     match: Callable[[Env, Any], Truth]
     keys: tuple[Term, ...]
     amount: Term | None
+    is_usage: bool = False
 
     def key_of(self, values: Sequence[Any]) -> CounterKey | Unknown:
         """Returns the key for some values; unknown if one is unknown, or cannot be a key."""
@@ -94,8 +96,8 @@ class Counter:
         joined = _joined_once if sum(map(len, texts)) <= MAX_KEY else _joined
         return CounterKey(self.scope, joined(tuple(texts)), self.window)
 
-    def counted(self, context: Any, call: Any) -> CountedAmount | Unknown | None:
-        """Returns the amount of a call; None if the counter does not count it."""
+    def counted(self, context: Any, call: Any, earlier: Sequence[Any]) -> CountedAmount | Unknown | None:
+        """Returns the amount of a call, after the `earlier` ones; None if the counter does not count it."""
         env: Env = [context, *[None] * (self.size - 1)]
         matched = self.match(env, call)
         if matched is False:
@@ -106,7 +108,17 @@ class Counter:
         amount: Number | Unknown = 1 if self.amount is None else counted_number(self.amount(env))
         if isinstance(key, Unknown):
             return key
-        return amount if isinstance(amount, Unknown) else CountedAmount(key, amount)
+        if isinstance(amount, Unknown):
+            return amount
+        if self.is_usage:
+            amount = max(0, amount - sum(map(self._usage_of, earlier)))
+            call.spent = {**(call.spent or {}), self.scope: str(amount)}
+        return CountedAmount(key, amount)
+
+    def _usage_of(self, call: Any) -> Number:
+        """The usage that an earlier call counts."""
+        counts = call.spent is not None and call.status not in ("failed", "withdrawn")
+        return Fraction(call.spent.get(self.scope, 0)) if counts else 0
 
 
 def counted_number(value: Any) -> Number | Unknown:

@@ -221,7 +221,9 @@ def _earlier_call(condition: ast.SomeCall, compiler: Compiler, names: Names, *, 
     pattern = condition.pattern
     render = missing_call_text(pattern, condition.condition, compiler, names, condition.within)
     tools = tuple(suggested(compiler.library.tools_of(pattern)))
-    timed = condition.within is not None or any(isinstance(node, ast.Now) for node in ast.walk(condition.condition))
+    timed = condition.within is not None or any(
+        isinstance(node, ast.Now | ast.Elapsed) for node in ast.walk(condition.condition)
+    )
     known = known_arguments(pattern, names)
 
     def explain(env: Env, explanation: Explanation) -> str:

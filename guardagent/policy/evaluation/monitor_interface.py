@@ -135,6 +135,7 @@ _ADDED_FIELDS = (
     "reservation",
     "claim",
     "sent",
+    "spent",
 )  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
@@ -172,6 +173,7 @@ class SessionCall:
         None  # the tool and arguments that run: those of a tool that calls this
     )
     counted: tuple[CountedAmount, ...] = ()  # its amounts in counters across conversations
+    spent: Mapping[str, str] | None = None  # the usage of models that counters count with this call
     reservation: str | None = None  # the id of its reservation in the store of counters
 
     def __init__(self, tool: str, args: Mapping[str, Any], place: int = 0) -> None:
@@ -250,6 +252,7 @@ class RuleContext:
         before_place: only calls before this place count; None for a proposed call.
         clock: the clock of the host.
         latest: the time of the latest call.
+        began: the time of the first call; 0 without one.
         as_of: the call whose time is `now`, while its outcome is judged; None for a proposed call.
         check_time: the reading of the clock for the current check; None if it is not read yet.
         provenance: the sources of values; None if no rule reads them.
@@ -260,6 +263,7 @@ class RuleContext:
         "_state",
         "as_of",
         "before_place",
+        "began",
         "check_time",
         "clock",
         "counters",
@@ -284,7 +288,7 @@ class RuleContext:
         principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        self.latest = 0
+        self.latest = self.began = 0
         self.as_of: SessionCall | None = None
         self.check_time: Reading | None = None
         self.facts = facts
@@ -350,6 +354,11 @@ class RuleContext:
         """The time of the check in seconds since the epoch; errors as for `moment`."""
         moment = self.moment()
         return moment if isinstance(moment, Unknown) else seconds_of(moment)
+
+    def elapsed(self) -> int | Fraction | Unknown:
+        """The seconds from the first call to the check, or to that of the recorded call; errors as for `moment`."""
+        moment = self.moment()
+        return moment if isinstance(moment, Unknown) else seconds_of(moment - (self.began or moment))
 
     def zone(self) -> str | Unknown:
         """The name of the clock's time zone; errors as for `reading`."""

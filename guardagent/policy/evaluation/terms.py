@@ -471,7 +471,7 @@ class Compiler:
         return self._of_two(node, names, _NOT_KNOWN, item_of, node.body, node.index)
 
     def _fact(self, node: ast.Fact, _: Names) -> Term:
-        path, unknown = node.path, Unknown(f"the fact '{'.'.join(node.path)}' is unknown")
+        path, unknown = node.path, Unknown(_unknown_fact(".".join(node.path)))
 
         def fact(env: Env) -> Any:
             value = env[0].facts
@@ -523,6 +523,9 @@ class Compiler:
 
     def _now(self, _node: ast.Now, _: Names) -> Term:
         return lambda env: env[0].now()
+
+    def _elapsed(self, _node: ast.Elapsed, _: Names) -> Term:
+        return lambda env: env[0].elapsed()
 
     def _zone(self, _node: ast.Zone, _: Names) -> Term:
         return lambda env: env[0].zone()
@@ -590,6 +593,12 @@ class Compiler:
             return (_condition_on_item(env, slot, entry, condition) for entry in collection)
 
         return _FOLDED[node.which](values)
+
+
+def _unknown_fact(name: str) -> str:
+    if name.partition(".")[0] == ast.USAGE:
+        return f"{name} is unknown: the host does not state what models have used in this conversation"
+    return f"the fact {name!r} is unknown"
 
 
 def _is_principal(node: ast.Term) -> bool:

@@ -226,6 +226,11 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
+class Elapsed:
+    """The seconds from the first call of the session to the check; 0 without one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Zone:
     """The name of the time zone of the session's clock."""
 
@@ -277,6 +282,10 @@ class StateOf:
     function: str
     arguments: tuple[Term, ...]
     place: Place = field(default=_NOWHERE, compare=False)
+
+
+USAGE, USED = "usage", ("tokens", "cost")
+"""The fact with what models have used in the conversation, and its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +376,7 @@ Term = (
     | OfCall
     | TimeOf
     | Now
+    | Elapsed
     | Zone
     | Principal
     | Sources
@@ -498,7 +508,7 @@ def folds_of(node: Compare) -> tuple[CallFold, CallFold] | None:
 
 OF_HISTORY = (SomeCall, CountCalls, SumCalls, CallFold, CallInFlight, Selected)
 """The terms over calls of the history."""
-OF_EARLIER = (*OF_HISTORY, Sources, Seen)
+OF_EARLIER = (*OF_HISTORY, Sources, Seen, Elapsed)
 """The terms that earlier calls can change."""
 
 
@@ -520,7 +530,7 @@ def is_own(node: object, local: Collection[str]) -> bool:
 
 def reads_time(nodes: Iterable[object]) -> bool:
     """Whether some nodes read the time of the check or of a call."""
-    return any(isinstance(node, Now | TimeOf) or getattr(node, "within", None) is not None for node in nodes)
+    return any(isinstance(node, Now | Elapsed | TimeOf) or getattr(node, "within", None) is not None for node in nodes)
 
 
 def walk(node: object) -> Iterator[object]:
@@ -529,6 +539,11 @@ def walk(node: object) -> Iterator[object]:
     while waiting:
         yield (node := waiting.pop())
         waiting += children(node)[::-1]
+
+
+def is_usage(node: object) -> bool:
+    """Whether a term is what models have used in the conversation."""
+    return isinstance(node, Fact) and node.path[0] == USAGE
 
 
 def labels_in(node: object) -> set[str]:

@@ -92,6 +92,10 @@ def _of_call(to: Printer, node: ast.OfCall) -> str:
     return f"{node.what}({to.text(node.call)})"
 
 
+def _fact(name: str) -> str:
+    return name if name.partition(".")[0] == ast.USAGE else f"fact({name})"
+
+
 def _compared(to: Printer, node: ast.Compare) -> str:
     if (folds := ast.folds_of(node)) is not None:
         left, right = folds
@@ -131,6 +135,7 @@ PRINTERS: dict[type, Any] = {
     ast.Selected: lambda to, node: _over_calls(to, node.which, node.pattern, node.condition),
     ast.TimeOf: lambda to, node: f"time({to.text(node.call)})",
     ast.Now: lambda _, __: "now",
+    ast.Elapsed: lambda _, __: "elapsed",
     ast.Zone: lambda _, __: "zone",
     ast.Principal: lambda _, __: "principal",
     ast.Sources: lambda to, node: f"sources({to.text(node.body)})",
@@ -139,7 +144,7 @@ PRINTERS: dict[type, Any] = {
     ast.CounterValue: lambda to, node: f"counter({', '.join([node.name, *map(to.text, node.keys)])})",
     ast.State: lambda _, __: "state",
     ast.StateOf: lambda to, node: f"state({node.function}({to.joined(node.arguments, ', ')}))",
-    ast.Fact: lambda _, node: f"fact({'.'.join(node.path)})",
+    ast.Fact: lambda _, node: _fact(".".join(node.path)),
     ast.CountCalls: lambda to, node: _over_calls(to, "count", node.pattern, node.condition, within=node.within),
     ast.SumCalls: lambda to, node: _over_calls(to, "sum", node.pattern, node.condition, node.term, within=node.within),
     ast.CallFold: lambda to, node: _over_calls(

@@ -54,6 +54,7 @@ _NO_CONDITION = (
     ast.State,
     ast.TimeOf,
     ast.Now,
+    ast.Elapsed,
     ast.Principal,
     ast.Sources,
     ast.CounterValue,
@@ -61,6 +62,8 @@ _NO_CONDITION = (
 )
 VALUES: dict[str, ast.Term] = {
     "now": ast.Now(),
+    "elapsed": ast.Elapsed(),
+    ast.USAGE: ast.Fact((ast.USAGE,)),
     "principal": ast.Principal(),
 }  # values, unless a pattern binds the name
 
@@ -451,7 +454,12 @@ class RuleParser:
             term = self._declared_value(".".join(path), tree, scope)
             if term is not None:
                 return term
-        return ast.Field(self._term(tree.children[0], scope), str(tree.children[1]))
+        body, name = self._term(tree.children[0], scope), str(tree.children[1])
+        if body != VALUES[ast.USAGE]:
+            return ast.Field(body, name)
+        if name not in ast.USED:
+            self._fail(f"unknown field {name!r} of 'usage'{name_hint(name, ast.USED)}", tree.children[1])
+        return ast.Fact((ast.USAGE, name))
 
     def _t_item(self, tree: Node, scope: BoundNames) -> ast.Term:
         return ast.Item(*self._terms(tree.children, scope))

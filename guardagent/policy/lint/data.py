@@ -88,7 +88,7 @@ def _words(node: object) -> list[str]:
             return [f"argument {name}"]
         case ast.Field(ast.OfCall("args", ast.Label()), name):
             return [f"argument {name}"]
-        case ast.Principal() | ast.Now() | ast.MessagesText():
+        case ast.Principal() | ast.Now() | ast.Elapsed() | ast.MessagesText():
             return [type(node).__name__.lower()]
         case ast.CounterValue(name):
             return [f"counter {name}"]

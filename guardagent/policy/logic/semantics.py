@@ -110,6 +110,8 @@ class EvaluationContext(Protocol):
 
     def now(self) -> Value: ...
 
+    def elapsed(self) -> Value: ...
+
     def zone(self) -> Value: ...
 
 
@@ -327,6 +329,9 @@ class Semantics:
 
     def _now(self, _node: ast.Now, _: Bindings) -> Value:
         return self.context.now()
+
+    def _elapsed(self, _node: ast.Elapsed, _: Bindings) -> Value:
+        return self.context.elapsed()
 
     def _zone(self, _node: ast.Zone, _: Bindings) -> Value:
         return self.context.zone()

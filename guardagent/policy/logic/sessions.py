@@ -125,7 +125,7 @@ class CurrentSession:
         reading: Reading,
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
-        self._reading, self._latest = reading, trace.latest
+        self._reading, self._latest, self._began = reading, trace.latest, trace.began
         self._state, self._counters, self._principal = state_of(trace), trace.counters, trace.session_principal
         self._trace = trace
         ends = [(call, call.status or outcomes.get(call.place)) for call in calls]
@@ -154,6 +154,10 @@ class CurrentSession:
         """Returns the time of the clock; unknown if it went back, since the session denies calls that need it."""
         moment = self._reading[0]
         return self._instant(None if moment is None or moment < self._latest else moment)
+
+    def elapsed(self) -> Value:
+        moment = self._reading[0]
+        return self._instant(None if moment is None or moment < self._latest else moment - (self._began or moment))
 
     def zone(self) -> Value:
         zone = self._reading[1]
@@ -451,6 +455,13 @@ class SymbolicSession:
             self._operations.constrain(now, 0, LAST // MICROSECONDS)
         self._reads_time = True
         return now
+
+    def elapsed(self) -> Value:
+        is_new = "elapsed" not in self._symbols.descriptions
+        elapsed = self._symbols.any_value("elapsed", "elapsed", ("number",))
+        if is_new:
+            self._operations.constrain(elapsed, 0, LAST // MICROSECONDS)
+        return elapsed
 
     def zone(self) -> Value:
         return self._symbols.any_value("zone", kinds=("text",))

@@ -233,7 +233,7 @@ class ConversationState:
         counted: list[CountedAmount] = []
         for counter in applicability.counters:
             try:
-                amount = counter.counted(self.context, call)
+                amount = counter.counted(self.context, call, self.calls)
             except Exception as error:  # noqa: BLE001 - as above
                 judged.crashed(RuleMetadata(f"counter {counter.name!r}"), error)
                 continue
@@ -370,7 +370,7 @@ class ConversationState:
         self.calls.append(_IGNORED)
         moment = None if reading is None else self.context.time_of(reading)
         if moment is not None:
-            self.context.latest = moment
+            self.context.latest, self.context.began = moment, self.context.began or moment
 
     def _settle_at_once(self, call: SessionCall) -> None:
         """Lets the monitors process the outcome of a call that was never in flight."""
@@ -483,6 +483,7 @@ class ConversationState:
             principal=context.session_principal,
         )
         copy.context.latest, copy.context.check_time = context.latest, context.check_time
+        copy.context.began = context.began
         calls = {call: call.copied() for call in self.context.in_flight}
         copy.skipped, copy.graph_tools = self.skipped, self.graph_tools
         copy.calls = [calls.get(call, call) for call in self.calls]
@@ -507,6 +508,7 @@ class ConversationState:
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
             self.context.latest = call.time or self.context.latest
+            self.context.began = self.context.began or self.context.latest
             if self.context.provenance is not None:
                 self.context.provenance.restored(call)
             if call.status is None:
@@ -571,6 +573,8 @@ class ConversationState:
         self.calls.append(call)
         if call.time is not None:
             self.context.latest = call.time
+            if not self.context.began:
+                self.context.began = call.time
         if self.skipped and call.tool not in self.graph_tools:
             self.skipped = frozenset()
 
@@ -587,6 +591,7 @@ class ConversationState:
         if self.context.provenance is not None:
             self.context.provenance.forgotten(call)
         self.context.latest = next((call.time for call in reversed(self.calls) if call.time), 0)
+        self.context.began = self.context.began if self.context.latest else 0
         self._restore(memento)
 
     def _restore(self, memento: Memento) -> None:

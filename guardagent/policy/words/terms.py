@@ -296,6 +296,8 @@ def _count_items(to: TermWords, node: ast.OverItems, scope: SentenceScope) -> st
     return f"the number of items of {to.operand(node.items, scope)} for which ({inner})"
 
 
+_USED = {(ast.USAGE, "tokens"): "the tokens that models used", (ast.USAGE, "cost"): "the cost of models in dollars"}
+
 VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.Constant: lambda _, node, __: constant(node),
     ast.RegexValue: lambda _, node, __: code(f"/{node.regex}/"),
@@ -312,6 +314,7 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.OfCall: _of_call,
     ast.TimeOf: lambda to, node, scope: f"the time of {to.call(node.call, scope)}",
     ast.Now: lambda _, __, ___: "now",
+    ast.Elapsed: lambda _, __, ___: "the seconds since the first call",
     ast.Principal: lambda _, __, ___: "the principal",
     ast.Sources: lambda to, node, scope: f"the sources of {to.operand(node.body, scope)}",
     ast.MessagesText: lambda _, node, __: f"the text of the {node.role}'s messages",
@@ -320,7 +323,7 @@ VALUE_PHRASES: dict[type, Callable[..., str]] = {
     ast.StateOf: lambda to, node, scope: (
         f"the state's {code(node.function)}{arguments_phrase(to, node.arguments, scope)}"
     ),
-    ast.Fact: lambda _, node, __: f"the fact {code('.'.join(node.path))}",
+    ast.Fact: lambda _, node, __: _USED.get(node.path) or f"the fact {code('.'.join(node.path))}",
     ast.CountCalls: lambda to, node, scope: f"the number of {to.earlier(node, scope, 'calls')[0]}",
     ast.SumCalls: _sum,
     ast.CallFold: _fold,

@@ -20,7 +20,17 @@ from guardagent.errors import InputError
 from guardagent.frameworks.langgraph import GuardMiddleware, RunStopped, approve, edit, guarded_tool_node, reject
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.langgraph.agents import agent, awaited_tools, graph, results, says, thread, tools_of_shop, user
-from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, HALTED, LIMIT, MISSPELT, Shop, guard_of
+from tests.frameworks.scenarios import (
+    APPROVED,
+    AT_MOST_ONE,
+    AUTHENTICATED,
+    HALTED,
+    LIMIT,
+    MISSPELT,
+    TOKENS,
+    Shop,
+    guard_of,
+)
 
 BOTH = pytest.mark.parametrize("build", [agent, graph], ids=["agent", "graph"])
 
@@ -221,3 +231,28 @@ def test_a_call_is_freed_when_it_ends(build: Any, awaited: bool, tmp_path: Path)
 
 def _tools_in_memory() -> int:
     return sum(type(item) is StructuredTool for item in gc.get_objects())
+
+
+# --- the usage of models
+
+
+def metered(*turns: Any) -> Any:
+    """Returns a model each of whose messages uses 100 tokens."""
+    model = says(*turns)
+    usage = {"input_tokens": 60, "output_tokens": 40, "total_tokens": 100}
+    model.messages = (message.model_copy(update={"usage_metadata": usage}) for message in model.messages)
+    return model
+
+
+@BOTH
+def test_the_tokens_of_a_conversation_are_limited(build: Any, tmp_path: Path) -> None:
+    """They add up over runs of a thread, and a message counts once. Messages that do not state them deny."""
+    guard, shop = guard_of(tmp_path, TOKENS), Shop()
+    made = build(
+        guard, metered([refund(50), refund(20)], "done", [refund(30)], "done", [refund(40)]), tools_of_shop(shop)
+    )
+    for name in ("c1", "c1", "c2"):
+        made.invoke(user(), thread(name))
+    assert sorted(shop.refunds) == [("W1", 20), ("W1", 40), ("W1", 50)]
+    run(guard, shop, [refund(60)], named="c3", build=build)
+    assert len(shop.refunds) == 3

@@ -35,6 +35,7 @@ from tests.frameworks.scenarios import (
     LIMIT,
     MISSPELT,
     OVER_LIMIT,
+    TOKENS,
     broken_rules,
     guard_of,
 )
@@ -843,3 +844,26 @@ def test_parallel_requests_with_one_id(tmp_path: Path) -> None:
         return list(await asyncio.gather(client_talk.aask(), other.aask()))
 
     assert sorted(len(calls) for _, calls in asyncio.run(both_ask())) == [0, 1]
+
+
+# --- the usage of models
+
+
+@both
+@every
+def test_the_tokens_of_a_conversation_are_limited(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
+    """Each response of the script uses two."""
+    guard = guard_of(tmp_path, TOKENS.replace("150", "3"))
+    client_talk = talk(client, guard, [refund(50)], [refund(20)], replan=False)
+    asks = {"stream": stream, **({"stream_options": {"include_usage": True}} if stream else {})}
+    _, calls = client_talk.ask(**asks)
+    text, denied = client_talk.ask(*client.results([(calls[0][0], "refunded")]), **asks)
+    assert ([args["amount"] for _, _, args in calls], denied) == ([50], [])
+    assert "The conversation has used its tokens." in text
+
+
+def test_what_the_gateway_does_not_state_is_unknown(tmp_path: Path) -> None:
+    """Without a price, there is no cost, and a limit on costs denies."""
+    guard = guard_of(tmp_path, TOKENS.replace("usage.tokens <= 150", "usage.cost <= 1"))
+    client_talk = talk(CLIENTS["chat"], guard, [refund(50)], replan=False)
+    assert "usage.cost is unknown" in client_talk.ask()[0]

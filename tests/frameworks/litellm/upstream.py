@@ -136,6 +136,8 @@ def _chat(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, list[b
     parts: list[Any] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     parts.append({"index": 0, "delta": {}, "finish_reason": reason})
     chunks = [{**about, "object": "chat.completion.chunk", "choices": [part]} for part in parts]
+    if (body.get("stream_options") or {}).get("include_usage"):
+        chunks.append({**chunks[-1], "choices": [], "usage": usage})
     return whole, [*map(event, chunks), b"data: [DONE]\n\n"]
 
 

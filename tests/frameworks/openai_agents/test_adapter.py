@@ -11,14 +11,15 @@ import pytest
 
 pytest.importorskip("agents.testing")
 
-from agents import Agent, Runner, SQLiteSession, ToolsToFinalOutputResult, function_tool
+from agents import Agent, Runner, SQLiteSession, ToolsToFinalOutputResult, Usage, function_tool
+from agents.testing import ScriptedModel
 
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.openai_agents import GuardedRunner, RunHalted, answer, conversation, guarded, request
 from tests.frameworks.guarded_runs import Ran, guarded_run_test
 from tests.frameworks.openai_agents.runs import agent_of, arun, calls, config, outputs, ran, refund, shop_tools, tool
-from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, MISSPELT, Shop, guard_of
+from tests.frameworks.scenarios import APPROVED, AT_MOST_ONE, AUTHENTICATED, LIMIT, MISSPELT, TOKENS, Shop, guard_of
 
 LOGIN = ("authenticate", {"email": "a@b.c", "code": "1234"})
 
@@ -314,3 +315,24 @@ def test_the_original_tool_is_not_changed(tmp_path: Path) -> None:
     before = refunding.on_invoke_tool
     guarded(Agent("clerk", tools=[refunding]), guard_of(tmp_path, LIMIT))
     assert refunding.on_invoke_tool is before
+
+
+# --- the usage of models
+
+
+class Metered(ScriptedModel):
+    """A scripted model each of whose responses uses 100 tokens."""
+
+    async def get_response(self, *args: Any, **options: Any) -> Any:
+        response = await super().get_response(*args, **options)
+        response.usage = Usage(requests=1, input_tokens=60, output_tokens=40, total_tokens=100)
+        return response
+
+
+def test_the_tokens_of_a_conversation_are_limited(tmp_path: Path) -> None:
+    """They add up over runs; the run states them before the tools run."""
+    guard, shop = guard_of(tmp_path, TOKENS), Shop()
+    for named in ("c1", "c1", "c2"):
+        agent = Agent("clerk", tools=shop_tools(shop), model=Metered([calls(refund(50)), calls("done")]))
+        ran(guarded(agent, guard), conversation=named)
+    assert len(shop.refunds) == 2

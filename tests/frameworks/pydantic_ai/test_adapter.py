@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from pydantic_ai import (
 from pydantic_ai.capabilities import AbstractCapability, HandleDeferredToolCalls, NativeTool
 from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
+from pydantic_ai.usage import RequestUsage
 
 from guardagent.enforcement import SqliteLedger, ToolGuard
 from guardagent.errors import InputError
@@ -50,6 +52,7 @@ from tests.frameworks.scenarios import (
     HALTED,
     LIMIT,
     MISSPELT,
+    TOKENS,
     Shop,
     broken_rules,
     guard_of,
@@ -904,3 +907,22 @@ def test_a_second_attempt_under_the_same_id_says_that_its_approval_was_used(tmp_
     assert "was used already" in str(result.all_messages()[-2])
     assert "DeferredToolRequests" not in str(result.all_messages()[-2])
     assert tried == [500]
+
+
+# --- the usage of models
+
+
+class Metered(ScriptedModel):
+    """A scripted model each of whose responses uses 100 tokens."""
+
+    def _say(self, messages: list[Any], info: Any) -> Any:
+        return replace(super()._say(messages, info), usage=RequestUsage(input_tokens=60, output_tokens=40))
+
+
+def test_the_tokens_of_a_conversation_are_limited(tmp_path: Path) -> None:
+    """They add up over runs; the run states them before the tools run."""
+    guard, shop = guard_of(tmp_path, TOKENS), Shop()
+    for named in ("c1", "c1", "c2"):
+        agent = Agent(Metered([refund(50), "done"]), tools=[shop.refund])
+        asyncio.run(guarded(agent, guard).run("please", conversation_id=named))
+    assert len(shop.refunds) == 2

@@ -157,6 +157,21 @@ def test_a_host_sends_the_state(tmp_path: Path) -> None:
         assert labels == [0, 1, 1]  # without a state, it is unknown
 
 
+def test_a_host_states_the_usage_of_models(tmp_path: Path) -> None:
+    policy = (
+        "version: 1\npolicies:\n  - id: budget\n    temporal: forall(login(), usage.tokens <= 100 && usage.cost <= 1)\n"
+    )
+    with local_server(tmp_path, settings=local_settings(tmp_path, policy)) as server:
+        client = server.client()
+        client.post("/v1/sessions", {"attachment": _attached(client), "id": "s1"}, 201)
+        rules = []
+        for at, usage in enumerate([{"tokens": 100, "cost": 0.5}, {"tokens": 101, "cost": 0.5}, {"tokens": 100}]):
+            body = {"call": {"id": f"c{at}", "tool": "login", "args": {}, "usage": usage}}
+            verdict = client.post("/v1/sessions/s1/check", body)["verdict"]
+            rules.append((verdict["label"], [violation["policy"] for violation in verdict["violations"]]))
+        assert rules == [(0, []), (1, ["budget"]), (1, [])]  # without the cost, it is unknown
+
+
 def test_a_preview_takes_no_place(server: LocalServer) -> None:
     client = server.client()
     client.session()

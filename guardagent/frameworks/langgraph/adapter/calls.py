@@ -42,7 +42,8 @@ _WAIT_SECONDS = 0.01
 _HOSTS_HANDLERS = {
     ("langgraph.prebuilt.tool_node", f"ToolNode.{name}.<locals>.execute") for name in ("_run_one", "_arun_one")
 }
-_SURROUNDINGS = HostSurroundings("langgraph", HostScope)  # unused: a running tool marks the host's configuration, too
+# Unused: a running tool marks the host's configuration, too.
+_SURROUNDINGS = HostSurroundings("langgraph", HostScope, states_usage=True)
 
 Handler = Callable[[Any], Any]
 

@@ -10,6 +10,7 @@ All attachments of one guard share its state, since a web service may build its 
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import threading
@@ -18,17 +19,18 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph import END
 from langgraph.types import Command, interrupt
 
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_value
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import GuardError, InputError, ToolDenied
 
 # --- tasks
 
@@ -389,6 +391,19 @@ def _ends_run(response: Any) -> bool:
 
 
 # --- results and messages, as rules read them
+
+
+def note_responses(guard: EnforcementPoint, conversation: str, messages: Sequence[Any]) -> None:
+    """Notes the tokens of the model's messages, from the newest to the last one that was noted before."""
+    with contextlib.suppress(GuardError):  # a conversation that cannot begin: judging its call meets that, too
+        known: set[str] = guard.notes(conversation).setdefault("responses", set())
+        for message in (message for message in reversed(messages) if isinstance(message, AIMessage)):
+            name = message.id or sha256(message.model_dump_json().encode()).hexdigest()
+            if name in known:
+                return
+            known.add(name)
+            tokens = (message.usage_metadata or {}).get("total_tokens")
+            guard.spent(conversation, tokens=tokens, of=name, whole=True)
 
 
 def text_of(message: Any) -> str:

@@ -40,6 +40,7 @@ from guardagent.frameworks.langgraph.adapter.runs import (
     RunStopped,
     Task,
     TaskRun,
+    note_responses,
     outcome_of,
     state_of,
 )
@@ -463,7 +464,9 @@ class GraphInvocation(ToolInvocation[HostScope]):
     # --- what the host knows of the call
 
     def options(self) -> dict[str, Any]:
-        return {**self._proposal.options, "validate_edit": None}
+        proposal = self._proposal
+        note_responses(self.guard, proposal.conversation, proposal.messages)
+        return {**proposal.options, "validate_edit": None}
 
     def outcome(self, output: Any) -> Outcome:
         with_artifact = self._shape.tool.response_format == "content_and_artifact"

@@ -28,7 +28,7 @@ from litellm.proxy.proxy_server import HTTPException
 
 from guardagent.errors import GuardError, InputError
 from guardagent.frameworks.litellm.adapter.conversations import ask_again, calling, principal, records_of
-from guardagent.frameworks.litellm.adapter.formats import ModelApi
+from guardagent.frameworks.litellm.adapter.formats import ModelApi, ModelMessage
 from guardagent.frameworks.litellm.adapter.judge import (
     Admission,
     GatewayExchange,
@@ -196,9 +196,9 @@ class Guardrail(CustomGuardrail):
         self, exchange: GatewayExchange, data: Mapping[str, Any], auth: Any, response: Any
     ) -> tuple[Any, JudgedMessage]:
         """Judges a response, and those that the model gives in its place."""
-        api, unguarded = exchange.api, self._options.unguarded_tools
+        api = exchange.api
         assert api is not None
-        judged = await self._judge.judge(exchange, api.read(response, unguarded))
+        judged = await self._judge.judge(exchange, self._read(exchange, response))
         for _ in range(_MOST_REPLANS if self._options.replan else 0):
             if not judged.may_replan:
                 break
@@ -207,8 +207,19 @@ class Guardrail(CustomGuardrail):
             if again is None:
                 break
             response = again
-            judged = await self._judge.judge(exchange, api.read(again, unguarded))
+            judged = await self._judge.judge(exchange, self._read(exchange, again))
         return response, judged
+
+    def _read(self, exchange: GatewayExchange, response: Any) -> ModelMessage:
+        """Reads a response, and notes what the model has used for it."""
+        assert exchange.api is not None
+        message = exchange.api.read(response, self._options.unguarded_tools)
+        if exchange.conversation:
+            cost = (getattr(response, "_hidden_params", None) or {}).get(
+                "response_cost"
+            ) or None  # 0 where it is unknown
+            self._guard.spent(exchange.conversation, tokens=message.tokens, cost=cost)
+        return message
 
     async def _delivered(
         self, api: ModelApi, response: Any, judged: JudgedMessage, stream: list[Any] | None = None

@@ -7,6 +7,7 @@ and to the recipient. The judged message is written anew. The client shows the f
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -30,6 +31,7 @@ PARSE_ERROR = -32700
 METHOD_NOT_FOUND = -32601
 
 # Since 2026-07-28 the `_meta` of every request carries the data of the former handshake.
+REVISION = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"

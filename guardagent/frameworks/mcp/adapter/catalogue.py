@@ -22,7 +22,7 @@ from guardagent.enforcement.schema import output_problem, validate_arguments
 from guardagent.errors import GuardError, InputError, name_hint
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import require_plain
-from guardagent.frameworks.mcp.adapter.server_side import ServerLink, Target, cause
+from guardagent.frameworks.mcp.adapter.server_side import RevisionTarget, ServerLink, Target, cause
 from guardagent.types import sorted_json
 
 _log = logging.getLogger("guardagent")
@@ -194,7 +194,7 @@ def specs_of(tools: Any) -> list[ToolSpec]:
 SECONDS = 60.0
 _CLIENT = {"name": "guardagent", "version": "1"}
 _CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
-_HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
+_HANDSHAKE: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
 _ENVELOPE = {
     calls.VERSION_KEY: "2026-07-28",
     calls.CLIENT_KEY: _CLIENT,
@@ -202,16 +202,17 @@ _ENVELOPE = {
 }
 
 
-async def tools_of(target: Target) -> list[ToolSpec]:
-    """Returns the tools that a server lists, in a separate session.
+async def tools_of(target: Target, least: str = "") -> list[ToolSpec]:
+    """Returns the tools that a server lists, in a separate session; `least` is the oldest accepted revision, if any.
 
     Raises:
         InputError: the server cannot be started.
         GuardError: the server does not answer.
     """
+    target = RevisionTarget(target, least) if least else target
     try:
         async with asyncio.timeout(SECONDS), target.open() as link:
-            return await _Probe(link).tools()
+            return await _Probe(link).tools(without_handshake=least > _HANDSHAKE["protocolVersion"])
     except TimeoutError:
         raise GuardError(f"the MCP server did not list its tools within {SECONDS:g} s; nothing is guarded") from None
     except OSError as error:
@@ -226,9 +227,9 @@ class _Probe:
     def __init__(self, link: ServerLink) -> None:
         self._link, self._lines, self._count = link, link.lines(), 0
 
-    async def tools(self) -> list[ToolSpec]:
+    async def tools(self, *, without_handshake: bool) -> list[ToolSpec]:
         meta: dict[str, Any] = {}
-        if "error" in await self._ask("initialize", _HANDSHAKE):
+        if without_handshake or "error" in await self._ask("initialize", _HANDSHAKE):
             meta = {"_meta": _ENVELOPE}  # since 2026-07-28 there is no handshake
         else:
             await self._link.send(calls.notification("notifications/initialized"))

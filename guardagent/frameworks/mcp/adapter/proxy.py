@@ -134,6 +134,7 @@ class Proxy:
         principals: the callers of the sessions over HTTP by conversation, for the guard's `principal`.
         lists_all: whether clients also see tools that they may never call.
         header: the header that names the conversation of a request over HTTP without a session.
+        least: the oldest revision of the protocol that is accepted; empty for any.
     """
 
     guard: EnforcementPoint
@@ -144,6 +145,7 @@ class Proxy:
     principals: dict[str, SessionPrincipal] = field(default_factory=dict)
     lists_all: bool = False
     header: str | None = None
+    least: str = ""
 
     async def serve_stdio(self) -> None:
         """Serves the client at standard input until the client leaves.
@@ -193,13 +195,13 @@ class Proxy:
             await serve(front, endpoint)
 
     async def _attached(self) -> list[ToolSpec]:
-        specs = await tools_of(self.target)
+        specs = await tools_of(self.target, self.least)
         Catalogue(self.guard, server=_SERVER).attach(specs)
         return specs
 
     def _relay(self, specs: list[ToolSpec], name: str, to_client: ToClient) -> Relay:
         catalogue = Catalogue(self.guard, specs, _SERVER, lists_all=self.lists_all)
-        return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation)
+        return Relay(self.guard, name, self.target, catalogue, to_client, self.escalation, self.least)
 
 
 @contextlib.contextmanager

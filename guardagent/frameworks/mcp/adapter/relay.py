@@ -34,7 +34,13 @@ from guardagent.frameworks.mcp.adapter.calls import (
     params_of,
 )
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
-from guardagent.frameworks.mcp.adapter.server_side import LinkLostError, ServerSide, Target
+from guardagent.frameworks.mcp.adapter.server_side import (
+    LinkLostError,
+    RevisionTarget,
+    ServerSide,
+    Target,
+    older_revision,
+)
 from guardagent.types import Decision, Verdict, sorted_json, thaw
 
 _log = logging.getLogger("guardagent")
@@ -190,6 +196,7 @@ class Relay:
         catalogue: its tools.
         to_client: sends a line to the client.
         escalation: the recipients of approval requests.
+        least: the oldest revision of the protocol that is accepted; empty for any.
     """
 
     def __init__(
@@ -200,9 +207,12 @@ class Relay:
         catalogue: Catalogue,
         to_client: ToClient,
         escalation: Escalation,
+        least: str = "",
     ) -> None:
         self._guard, self._conversation, self._catalogue = guard, conversation, catalogue
         self._to_client, self._escalation = to_client, escalation
+        self._least, self._agreed = least, False
+        target = RevisionTarget(target, least) if least else target
         self._server = ServerSide(target, self._from_server, self._lost, self._list_tools)
         self._pending: dict[str, Pending] = {}
         self._server_requests: dict[Any, ServerRequest] = {}
@@ -256,6 +266,9 @@ class Relay:
         if key in self._pending or self._server.ours(name):
             self._send(calls.error(name, INVALID, "this id is in use"))
             return
+        if self._least and (why := self._older_revision(message)):
+            self._send(calls.error(name, INVALID, why, {"supported": [self._least]}), name)
+            return
         if method == "initialize":
             self._capabilities = params_of(message).get("capabilities")
         pending = self._pending[key] = Pending(message)
@@ -263,6 +276,18 @@ class Relay:
             pending.work = self._start(self._judge_safely(pending))
         else:
             await self._soon(self._forward(pending))
+
+    def _older_revision(self, message: Message) -> str:
+        """Returns why a request is refused: its revision is older, or the client has agreed on none; else nothing."""
+        method, params = message["method"], params_of(message)
+        envelope = calls.envelope_of(params)
+        if method == "initialize" or envelope is not None:
+            spoken = params.get("protocolVersion") if envelope is None else envelope[calls.VERSION_KEY]
+            why = older_revision(spoken, self._least)
+            return f"the client speaks {why}" if why else ""
+        if method == "ping" or self._agreed:
+            return ""
+        return f"client and server have not agreed on a revision of the protocol; expected {self._least} or newer"
 
     async def _handle_notification(self, message: Message) -> None:
         if message["method"] == "notifications/cancelled":
@@ -482,6 +507,7 @@ class Relay:
             if message.get("id") is None:
                 self._to_client(line, None, last=False)  # an error about an unreadable message
             return
+        self._agreed |= pending.message["method"] == "initialize" and "result" in message
         if pending.message["method"] == "tools/list":
             line = self._listed(pending, line, message)
         if pending.call is not None:

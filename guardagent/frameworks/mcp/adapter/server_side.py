@@ -92,6 +92,53 @@ class CommandTarget:
             await asyncio.shield(_stop(process))
 
 
+@dataclass(frozen=True, slots=True)
+class RevisionTarget:
+    """A server that has to speak a revision of the protocol, or a newer one.
+
+    Attributes:
+        target: the server.
+        least: the oldest revision that is accepted.
+    """
+
+    target: Target
+    least: str
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[ServerLink]:
+        async with self.target.open() as link:
+            yield _RevisionLink(link, self.least)
+
+
+class _RevisionLink:
+    """Loses a server that agrees to an older revision."""
+
+    def __init__(self, link: ServerLink, least: str) -> None:
+        self._link, self._least, self._handshake = link, least, None
+
+    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
+        if message.get("method") == "initialize":
+            self._handshake = message.get("id")
+        await self._link.send(message, schema)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        async for line in self._link.lines():
+            message = calls.lenient(line) if self._handshake is not None else None
+            if message is not None and message.get("id") == self._handshake and "method" not in message:
+                self._handshake, answer = None, message.get("result")
+                spoken = answer.get("protocolVersion") if isinstance(answer, Mapping) else None
+                if "result" in message and (why := older_revision(spoken, self._least)):
+                    raise LinkLostError(f"the server speaks {why}")
+            yield line
+
+
+def older_revision(revision: Any, least: str) -> str:
+    """Returns a revision and the expected one, if it is not `least` or newer; else nothing."""
+    if isinstance(revision, str) and calls.REVISION.fullmatch(revision) and revision >= least:
+        return ""
+    return f"revision {str(revision)[:20]} of the protocol; expected {least} or newer (--protocol-min)"
+
+
 class _PipeLink:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

@@ -17,7 +17,7 @@ from agents import AgentsException, ToolGuardrailFunctionOutput, ToolOutputGuard
 
 from guardagent.enforcement import EnforcementPoint, HostCall
 from guardagent.enforcement.decisions import gave_up
-from guardagent.enforcement.host_adapter import HostAdapter, proposed_ids
+from guardagent.enforcement.host_adapter import HostAdapter, note_run, proposed_ids
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import ToolDenied
@@ -66,7 +66,7 @@ class RunScope(HostScope):
     held: bool = False
 
 
-SURROUNDINGS = HostSurroundings("openai_agents", RunScope)
+SURROUNDINGS = HostSurroundings("openai_agents", RunScope, states_usage=True)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 
@@ -164,6 +164,7 @@ class OpenAIAdapter(HostAdapter[RunScope]):
         if not run.turn_reported and conversation and not inside:
             self.guard.turn(conversation)
         run.turn_reported = run.turn_reported or bool(conversation)
+        note_run(self.guard, conversation, context.usage, context.usage.total_tokens)
         shown, proposed = list(context.turn_input) or run.input, self.propose(context, ())
         return {
             "step": f"{id(run)}.{run.step}",

@@ -12,7 +12,7 @@ from pydantic_ai import ApprovalRequired, RunContext, ToolFailed, ToolReturn
 from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import HostCall, Outcome, ToolSpec
 from guardagent.enforcement.calls import plain_arguments
-from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained, plain_or_text
+from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained, note_run, plain_or_text
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
@@ -198,6 +198,7 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
         if run.call is None and run.step == 0:  # continued with answers of reviewers, without a message of the model
             run.show(self._ctx.messages, proposed)
         proposed.add(self.around.tool_id or "")
+        note_run(self.guard, self.around.conversation, self._ctx.usage, self._ctx.usage.total_tokens)
         return {**super().options(), "agent": getattr(self._ctx.agent, "name", None)}
 
     def inside(self, call: HostCall) -> PydanticScope:

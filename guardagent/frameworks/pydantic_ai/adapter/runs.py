@@ -130,7 +130,7 @@ class PydanticScope(HostScope):
     permission: Permission | None = None
 
 
-SURROUNDINGS = HostSurroundings("pydantic_ai", PydanticScope)
+SURROUNDINGS = HostSurroundings("pydantic_ai", PydanticScope, states_usage=True)
 scope, enter, conversation = SURROUNDINGS.scope, SURROUNDINGS.enter, SURROUNDINGS.conversation
 
 

@@ -55,6 +55,10 @@ class ShownHistory:
     new_turn: bool
 
 
+_TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""The members of Anthropic's usage, which do not overlap."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMessage:
     """A response of the model.
@@ -68,6 +72,15 @@ class ModelMessage:
     body: dict[str, Any]
     calls: Sequence[GatewayCall]
     texts: Sequence[str]
+
+    @property
+    def tokens(self) -> int | None:
+        """The tokens of the request and the response; None if the host does not state them."""
+        usage = self.body.get("usage") or {}
+        used: Mapping[str, Any] = usage if isinstance(usage, Mapping) else usage.model_dump()
+        parts: list[int] = [used[name] for name in _TOKENS if used.get(name) is not None]
+        total: int | None = used.get("total_tokens", sum(parts) if parts else None)
+        return total
 
 
 @dataclass(slots=True)
