@@ -337,18 +337,22 @@ class Evaluator:
         return None
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
-        test = self.value(node.test, scope)
-        settled = test.complete and not test.cyclic and not any(isinstance(value, str) for value in test.known)
-        truth = {is_true(value) for value in test.known} if settled else set()
-        if truth in ({True}, {False}):
-            return self.value(node.body if True in truth else node.orelse, scope)
+        truth = _truth(self.value(node.test, scope))
+        if truth is not None:
+            return self.value(node.body if truth else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
         """Returns the operands that can be the result; `a and b` can be `a` only if `a` is false."""
-        if isinstance(node.op, ast.And):
-            return self.value(node.values[-1], scope) | exactly(None)
         result = NOTHING
+        if isinstance(node.op, ast.And):
+            for value in node.values[:-1]:
+                values = self.value(value, scope)
+                truth = _truth(values)
+                if truth is False:
+                    return result | values
+                result |= NOTHING if truth else exactly(None)
+            return result | self.value(node.values[-1], scope)
         for value in node.values[:-1]:
             values = self.value(value, scope)
             result |= Values(tuple(v for v in values.known if is_true(v) is not False), values.complete, values.cyclic)
@@ -375,7 +379,8 @@ class Evaluator:
 
     def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):
-            return _BOOLEANS
+            truth = _truth(self.value(node.operand, scope))
+            return _BOOLEANS if truth is None else exactly(not truth)
         number = self.value(node.operand, scope)
         if isinstance(node.op, ast.USub) and number.known and isinstance(number.known[0], int) and number.complete:
             return exactly(-number.known[0])
@@ -462,14 +467,23 @@ class Evaluator:
         return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
 
     def _rounds_of(self, node: _Comprehension, scope: NameScope) -> list[CodeScope] | None:
-        """Returns the scope of each round of a comprehension, if their number is known and none is filtered out."""
-        if len(node.generators) != 1 or node.generators[0].ifs:
-            return None
-        values = self.value(node.generators[0].iter, scope)
-        items = self.ordered_elements(values)
-        if items is None or values.cyclic or len(items) > MOST_STRINGS:
-            return None
-        return [CodeScope(_NO_CODE, scope, self._unpacked(node.generators[0].target, item)) for item in items]
+        """Returns the scope of each round of a comprehension, if they are known."""
+        rounds: list[Any] = [scope]
+        for part in node.generators:
+            inner: list[Any] = []
+            for around in rounds:
+                values = self.value(part.iter, around)
+                items = self.ordered_elements(values)
+                if items is None or values.cyclic or len(items) + len(inner) > MOST_STRINGS:
+                    return None
+                inner += [CodeScope(_NO_CODE, around, self._unpacked(part.target, item)) for item in items]
+            for test in part.ifs:
+                truths = [_truth(self.value(test, each)) for each in inner]
+                if None in truths:
+                    return None
+                inner = [each for each, truth in zip(inner, truths, strict=True) if truth]
+            rounds = inner
+        return rounds
 
     def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
         """Returns the values of the names in a target."""
@@ -763,6 +777,13 @@ def _is_short(value: object) -> TypeGuard[str | range]:
 
 def _is_place(value: object) -> bool:
     return value is None or type(value) is int
+
+
+def _truth(values: Values) -> bool | None:
+    """Returns whether all values are true, or all false; None if that is not known."""
+    settled = values.complete and not values.cyclic and not any(isinstance(value, str) for value in values.known)
+    truths = {is_true(value) for value in values.known} if settled else set()
+    return truths.pop() if len(truths) == 1 else None
 
 
 def _union(several: Iterable[Values], base: Values) -> Values:

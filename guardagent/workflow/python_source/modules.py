@@ -165,9 +165,11 @@ class ProgramObject(Stub):
     made_of: object
     attributes: dict[str, Values] = field(default_factory=dict)
 
-    def leave_unfinished(self, why: str) -> None:
-        """Allows for further values of each attribute, since the rest of the program is not followed."""
+    def leave_unfinished(self, why: str, *, private: bool = True) -> None:
+        """Allows for further values of each attribute, as code that is not followed may change it."""
         for name, values in self.attributes.items():
+            if name.startswith("_") and not private:
+                continue
             graphs = [
                 value for value in values.known if hasattr(value, "unclear")
             ]  # they say themselves what is unknown

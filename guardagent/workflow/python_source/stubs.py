@@ -714,7 +714,8 @@ class Program(Evaluator):
         if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
             return self._name_of(owner)
         if isinstance(owner, Class):
-            return self._of_class(owner, name)
+            values = self._of_class(owner, name)
+            return self._of_decorated(owner, values.known[0]) if _is_unbound(values) else values
         if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
             return exactly(Namespace(owner))
         if not isinstance(owner, ProgramObject):
@@ -767,7 +768,7 @@ class Program(Evaluator):
             PartialFunction(member, Arguments((exactly(owner),))) if isinstance(member, Function) else member
         )
 
-    def _of_decorated(self, owner: ProgramObject, call_result: CallResult) -> Values:
+    def _of_decorated(self, owner: ProgramObject | Class, call_result: CallResult) -> Values:
         """Evaluates a member that is a property, a static method or the like."""
         how = path_of(call_result.callee).rpartition(".")[2]
         inner = call_result.arguments.values_of("", 0)
@@ -775,7 +776,7 @@ class Program(Evaluator):
             results = [self.call(value, Arguments((exactly(owner),))) for value in inner.known]
             return results[0] if len(results) == 1 else UNKNOWN
         if how == "classmethod":
-            first = Arguments((exactly(owner.made_of),))
+            first = Arguments((exactly(owner if isinstance(owner, Class) else owner.made_of),))
             return Values(tuple(PartialFunction(value, first) for value in inner.known), inner.complete)
         return inner if how == "staticmethod" else exactly(call_result)
 
@@ -830,6 +831,12 @@ def _methods(made_of: Class) -> list[str]:
 
 def _is_property(decorator: object) -> bool:
     return getattr(decorator, "id", getattr(decorator, "attr", "")) in {"property", "cached_property", "computed_field"}
+
+
+def _is_unbound(values: Values) -> bool:
+    """Whether a name of a class is a static or class method, as its decorator returns it."""
+    only = values.known[0] if len(values.known) == 1 else None
+    return isinstance(only, CallResult) and only.callee in (staticmethod, classmethod)
 
 
 def identity(function: object) -> object:
