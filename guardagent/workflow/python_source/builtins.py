@@ -481,7 +481,11 @@ def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Va
         return exactly(PartialFunction(attribute, Arguments((exactly(owner),))))
     if isinstance(attribute, property) and attribute.fget is not None:
         return evaluator.call(attribute.fget, Arguments((exactly(owner),)))
-    return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
+    if not isinstance(owner.of, Class):
+        return UNKNOWN
+    values = _of_class(evaluator, owner.of, name)
+    is_method = values.known and all(isinstance(value, Function | PartialFunction) for value in values.known)
+    return values if is_method else Values(values.known, complete=False)  # of a field, the class has only the default
 
 
 def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:

@@ -64,6 +64,7 @@ MOST_STRINGS = 64
 MOST_LETTERS = 2_000
 MOST_ITEMS = 1_000
 STRUCTURED = "with_structured_output"
+_OF_TEXT = {"str", *"capitalize casefold lower lstrip removeprefix removesuffix rstrip strip title upper".split()}
 _TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _NO_CODE = ast.Pass()
@@ -112,6 +113,7 @@ class Evaluator:
     """
 
     most_steps = MOST_STEPS
+    executing = False
 
     def __init__(self, *, live: bool = True, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
         self.live, self.follow = live, follow
@@ -502,7 +504,11 @@ class Evaluator:
         return unpacked
 
     def _joinedstr(self, node: ast.JoinedStr, scope: NameScope) -> Values:
-        return self.strings([self.value(part, scope) for part in node.values])
+        return self._text(self.strings([self.value(part, scope) for part in node.values]))
+
+    def _text(self, values: Values) -> Values:
+        """Returns the values of an expression that is a string, also if the source does not determine it."""
+        return values if values.known or self.executing else types.SOME_STRING
 
     def _formattedvalue(self, node: ast.FormattedValue, scope: NameScope) -> Values:
         return self.value(node.value, scope) if node.conversion == -1 and node.format_spec is None else UNKNOWN
@@ -557,7 +563,8 @@ class Evaluator:
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of any model
             return exactly(CallResult(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
-        return self.called(self.value(node.func, scope), node, scope)
+        values = self.called(self.value(node.func, scope), node, scope)
+        return self._text(values) if getattr(node.func, "attr", getattr(node.func, "id", "")) in _OF_TEXT else values
 
     def called(self, callee: Values, node: ast.Call, scope: NameScope) -> Values:
         """Returns the possible results of a call of some values."""

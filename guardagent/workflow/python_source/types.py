@@ -33,8 +33,14 @@ from guardagent.workflow.python_source.values import (
 )
 
 
+SOME_STRING = Values((Instance(str),), complete=False)
+"""A string that the source does not determine."""
+
+
 class EvaluatorProtocol(Protocol):
     """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
+
+    executing: bool
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
 
@@ -114,20 +120,17 @@ def annotated_value(evaluator: EvaluatorProtocol, annotation: ast.AST | None, sc
     """Returns the possible values of a declared type: its literals, or an instance of its class."""
     if annotation is None:
         return UNKNOWN
-    result = NOTHING
-    for part in annotated_types(evaluator, annotation, scope):
-        result |= _one_instance(part)
-    return result if result.known else UNKNOWN
+    return _instance_of(evaluator, annotation, scope)
 
 
-def _one_instance(part: AnnotatedType) -> Values:
+def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
     if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
     if part.values is not None:
         return part.values
     if isinstance(part.type, Class) or (isinstance(part.type, type) and part.type not in _PLAIN):
         return exactly(Instance(part.type))
-    return UNKNOWN
+    return SOME_STRING if part.type is str and not evaluator.executing else UNKNOWN
 
 
 def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
@@ -146,7 +149,7 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
 def _instance_of(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
     result = NOTHING
     for part in annotated_types(evaluator, annotation, scope):
-        result |= _one_instance(part)
+        result |= _one_instance(evaluator, part)
     return result if result.known else UNKNOWN
 
 

@@ -149,6 +149,16 @@ def mend(node_input: str):
 
 flow = Workflow(name="flow", edges=[(START, grade, {"good": approve, "bad": mend}), (mend, grade)])
 
+# agents of modules that are missing: desk:llm a:tool+a.* b:tool+b.* (>desk desk?a desk?b a?desk b?desk a?b b?a desk?) a>) a?) b>) b?)
+from .sub_agents.one import a
+from .sub_agents.two import b
+root_agent = LlmAgent(name="desk", sub_agents=[a, b])
+
+# agents that a table enables: desk:llm a:llm c:llm (>desk desk?a desk?c a?desk a?c c?desk c?a desk?) a?) c?)
+ENABLED = {"a": True, "b": False, "c": True}
+MADE = {name: LlmAgent(name=name) for name in ENABLED}
+root_agent = LlmAgent(name="desk", sub_agents=[MADE[name] for name, on in ENABLED.items() if on and not name == "b"])
+
 # made and run in a function: a:llm (>a a>)
 from google.adk.runners import InMemoryRunner
 async def main():

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, KnownStrings, flat, summarize
-from guardagent.workflow.python_source.types import AnnotatedType
+from guardagent.workflow.python_source.types import SOME_STRING, AnnotatedType
 from guardagent.workflow.python_source.values import (
-    UNKNOWN,
     Arguments,
     CallResult,
     ImportedName,
+    Instance,
     Sequence,
     Table,
     Values,
@@ -32,7 +32,7 @@ WORDS = FrameworkNames(
 )
 
 
-ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
+ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": SOME_STRING}))
 """A command with an unknown target."""
 
 
@@ -101,15 +101,21 @@ class NodeBody(FunctionSummary):
 
     @property
     def returned_together(self) -> frozenset[str] | None:
-        """The strings in lists that it can return, which name nodes that all run; None if they are not all known."""
+        """The strings in lists that it can return, which name nodes that all run; None if they are not all known.
+
+        A result that the source does not determine counts as one string if an annotation or another result is one.
+        """
         listed = _listed(self.return_values)
-        unread = not (self.return_values.complete and self.source_known)
-        return None if not listed.complete or (unread and any(map(_is_list, self.return_types))) else listed.known
+        names = [part for part in self.return_types if _is_name(part)]
+        is_one = bool(names) or any(map(_is_string, self.return_values.known))
+        unread = not self.strings.complete and (not is_one or any(map(_is_list, names)))
+        return None if unread or not listed.complete else listed.known
 
     @property
     def goto_together(self) -> frozenset[str] | None:
         """The targets of its commands in lists, which all run; None if they are not all known."""
-        return None if self._targets.open_lists else frozenset(self._targets.together)
+        unread = self._targets.open_lists or (self._targets.unread and not self.declared_goto)
+        return None if unread else frozenset(self._targets.together)
 
     @property
     def returns(self) -> frozenset[str] | None:
@@ -168,7 +174,7 @@ class NodeBody(FunctionSummary):
 class _CommandTargets:
     """The targets of commands and sends; `open` names the fields that may have others.
 
-    `together` are those in lists, so that several run.
+    `together` are those in lists, so that several run; one that is `unread` may be such a list.
     """
 
     goto: set[str] = field(default_factory=set)
@@ -177,6 +183,7 @@ class _CommandTargets:
     together: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
     open_lists: bool = False
+    unread: bool = False
     reasons: list[str] = field(default_factory=list)
 
     def add_unread(self, calls: Iterable[str]) -> None:
@@ -209,6 +216,7 @@ class _CommandTargets:
         listed = _listed(goto)
         self.together |= listed.known
         self.open_lists |= not listed.complete
+        self.unread |= not names.complete and not any(map(_is_string, goto.known))
         if not names.complete:
             self.open.add(field_name)
         if line and not names.complete:
@@ -278,10 +286,18 @@ def _several(value: object) -> tuple[Values, ...]:
     return tuple(map(exactly, items)) if len(items) > 1 else ()
 
 
+def _is_name(part: AnnotatedType) -> bool:
+    """Whether an annotation allows for names of nodes, single or in a list."""
+    return (part.type is str or part.values is not None) and "Command" not in part.within
+
+
 def _is_list(part: AnnotatedType) -> bool:
-    """Whether an annotation allows for a list of names."""
-    names = part.type is str or part.values is not None
-    return names and "Command" not in part.within and not _LISTS.isdisjoint(part.within)
+    return not _LISTS.isdisjoint(part.within)
+
+
+def _is_string(value: object) -> bool:
+    """Whether a result is a string, known or not."""
+    return isinstance(value, str) or (isinstance(value, Instance) and value.of is str)
 
 
 def _literal_strings(parts: Iterator[AnnotatedType]) -> frozenset[str]:

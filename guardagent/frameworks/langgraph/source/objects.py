@@ -97,6 +97,7 @@ class SourceGraph(GraphStub):
     unseen: list[str] = field(default_factory=list)
     default_handler: Values | None = None
     compiled_from: SourceGraph | None = None
+    state_schema: object = None
     written: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
