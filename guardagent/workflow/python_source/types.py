@@ -32,7 +32,6 @@ from guardagent.workflow.python_source.values import (
     path_of,
 )
 
-
 SOME_STRING = Values((Instance(str),), complete=False)
 """A string that the source does not determine."""
 

@@ -253,7 +253,7 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
 
 
 def _place(assembly: Assembly, place: Any, made: dict[int, Region]) -> Region:
-    """The region of a task, of a sequence of tasks, or of alternatives of these, as a condition of the program decides."""
+    """The region of a task, of a list of tasks, or of alternatives of these."""
     if isinstance(place, Alternatives):
         return alternatives(assembly, [_place(assembly, option, made) for option in place.options], repeated=False)
     if isinstance(place, list):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, KnownStrings, flat, summarize
-from guardagent.workflow.python_source.types import SOME_STRING, AnnotatedType
+from guardagent.workflow.python_source.types import AnnotatedType
 from guardagent.workflow.python_source.values import (
+    UNKNOWN,
     Arguments,
     CallResult,
     ImportedName,
@@ -32,7 +33,7 @@ WORDS = FrameworkNames(
 )
 
 
-ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": SOME_STRING}))
+ANYWHERE = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords={"goto": UNKNOWN}))
 """A command with an unknown target."""
 
 
@@ -114,8 +115,7 @@ class NodeBody(FunctionSummary):
     @property
     def goto_together(self) -> frozenset[str] | None:
         """The targets of its commands in lists, which all run; None if they are not all known."""
-        unread = self._targets.open_lists or (self._targets.unread and not self.declared_goto)
-        return None if unread else frozenset(self._targets.together)
+        return None if self._targets.open_lists else frozenset(self._targets.together)
 
     @property
     def returns(self) -> frozenset[str] | None:
@@ -174,7 +174,7 @@ class NodeBody(FunctionSummary):
 class _CommandTargets:
     """The targets of commands and sends; `open` names the fields that may have others.
 
-    `together` are those in lists, so that several run; one that is `unread` may be such a list.
+    `together` are those in lists, so that several run.
     """
 
     goto: set[str] = field(default_factory=set)
@@ -183,7 +183,6 @@ class _CommandTargets:
     together: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
     open_lists: bool = False
-    unread: bool = False
     reasons: list[str] = field(default_factory=list)
 
     def add_unread(self, calls: Iterable[str]) -> None:
@@ -216,7 +215,6 @@ class _CommandTargets:
         listed = _listed(goto)
         self.together |= listed.known
         self.open_lists |= not listed.complete
-        self.unread |= not names.complete and not any(map(_is_string, goto.known))
         if not names.complete:
             self.open.add(field_name)
         if line and not names.complete:

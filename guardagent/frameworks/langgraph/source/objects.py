@@ -121,7 +121,7 @@ class SourceGraph(GraphStub):
 
     def choose(self, source: str, targets: list[str]) -> None:
         """Adds a choice among some nodes, which the framework makes."""
-        path = SourceValue(NOTHING, self.interpreter)
+        path = SourceValue(exactly(_ONE_CHOICE), self.interpreter)
         self.branches.setdefault(source, {})["choice"] = ConditionalBranch(path, {name: name for name in targets})
 
     def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
@@ -208,9 +208,9 @@ class SourceGraph(GraphStub):
         name = name_of(path.known[0]) if path.known else "condition"
         for source in sources if sources is not None else [START, *self.nodes]:
             branches = self.branches.setdefault(source, {})
-            branches[f"{name}:{line}:{len(branches)}"] = ConditionalBranch(
-                SourceValue(path, self.interpreter), ends, unknown_ends
-            )
+            of_framework = bool(path.known) and path_of(path.known[0]).endswith(".tools_condition")
+            made = SourceValue(exactly(_ONE_CHOICE) if of_framework else path, self.interpreter)
+            branches[f"{name}:{line}:{len(branches)}"] = ConditionalBranch(made, ends, unknown_ends)
 
     def set_conditional_entry_point(self, arguments: Arguments, line: int) -> None:
         self.add_conditional_edges(Arguments((exactly(START),)).then(arguments), line)
@@ -343,6 +343,10 @@ class FixedRunnable(RunnableStub):
         contents.server_tools += self.contents.server_tools
         contents.middleware += self.contents.middleware
         return ()
+
+
+_ONE_CHOICE = FixedRunnable(RunnableContents(functions=[FixedFunction(FunctionSummary())]))
+"""A condition of the framework, which chooses one of its targets."""
 
 
 @dataclass(eq=False)
