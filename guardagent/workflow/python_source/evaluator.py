@@ -339,10 +339,14 @@ class Evaluator:
         return None
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
-        truth = _truth(self.value(node.test, scope))
+        truth = self.truth(node.test, scope)
         if truth is not None:
             return self.value(node.body if truth else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
+
+    def truth(self, node: ast.AST, scope: NameScope) -> bool | None:
+        """Returns the truth of a condition; None if it is unknown."""
+        return _truth(self.value(node, scope))
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
         """Returns the operands that can be the result; `a and b` can be `a` only if `a` is false."""
@@ -381,7 +385,7 @@ class Evaluator:
 
     def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):
-            truth = _truth(self.value(node.operand, scope))
+            truth = self.truth(node.operand, scope)
             return _BOOLEANS if truth is None else exactly(not truth)
         number = self.value(node.operand, scope)
         if isinstance(node.op, ast.USub) and number.known and isinstance(number.known[0], int) and number.complete:
@@ -446,46 +450,37 @@ class Evaluator:
         return exactly(Table(tuple(items)))
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
-        rounds = self._rounds_of(node, scope)
+        rounds, certain = self._rounds_of(node, scope)
         if rounds is not None:
             items = tuple(self.value(node.elt, round_scope) for round_scope in rounds)
-            return exactly(Sequence(items, ordered=not isinstance(node, ast.SetComp)))
+            return exactly(Sequence(items, ordered=certain and not isinstance(node, ast.SetComp)))
         return exactly(Sequence((self.value(node.elt, LoopScope(node, scope)),), ordered=False))
 
     _setcomp = _generatorexp = _listcomp
 
     def _dictcomp(self, node: ast.DictComp, scope: NameScope) -> Values:
-        rounds = self._rounds_of(node, scope)
-        if rounds is not None:
-            return exactly(
-                Table(
-                    tuple(
-                        (self.value(node.key, round_scope), self.value(node.value, round_scope))
-                        for round_scope in rounds
-                    )
-                )
-            )
-        inner = LoopScope(node, scope)
-        return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
+        rounds, certain = self._rounds_of(node, scope)
+        each = rounds if rounds is not None and certain else [LoopScope(node, scope)]
+        return exactly(Table(tuple((self.value(node.key, inner), self.value(node.value, inner)) for inner in each)))
 
-    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> list[CodeScope] | None:
-        """Returns the scope of each round of a comprehension, if they are known."""
+    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> tuple[list[Any] | None, bool]:
+        """Returns the scope of each round of a comprehension, None if unknown, and whether no filter is unknown."""
         rounds: list[Any] = [scope]
+        certain = True
         for part in node.generators:
             inner: list[Any] = []
             for around in rounds:
                 values = self.value(part.iter, around)
                 items = self.ordered_elements(values)
                 if items is None or values.cyclic or len(items) + len(inner) > MOST_STRINGS:
-                    return None
+                    return None, False
                 inner += [CodeScope(_NO_CODE, around, self._unpacked(part.target, item)) for item in items]
             for test in part.ifs:
-                truths = [_truth(self.value(test, each)) for each in inner]
-                if None in truths:
-                    return None
-                inner = [each for each, truth in zip(inner, truths, strict=True) if truth]
+                truths = [self.truth(test, each) for each in inner]
+                certain = certain and None not in truths
+                inner = [each for each, truth in zip(inner, truths, strict=True) if truth is not False]
             rounds = inner
-        return rounds
+        return rounds, certain
 
     def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
         """Returns the values of the names in a target."""

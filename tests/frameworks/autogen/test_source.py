@@ -255,7 +255,7 @@ def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
 
 
 def test_a_factory_that_another_function_calls_is_no_workflow(write: Write) -> None:
-    """What it makes is part of the workflow of its caller, though the file calls neither."""
+    """Its agents are part of the workflow of its caller, though the file calls neither."""
     code = """
     def one(name): return AssistantAgent(name, client)
     def build(names): return RoundRobinGroupChat([one("a"), one(names[0])], max_turns=4)
