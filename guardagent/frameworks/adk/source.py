@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,15 +18,7 @@ from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope
-from guardagent.workflow.python_source.stubs import (
-    REQUIRED,
-    ClassStub,
-    ObjectStub,
-    Program,
-    copy_of,
-    identity,
-    make,
-)
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, Program, copy_of, identity, make
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -444,20 +437,10 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _settle_adapted_tool(stub: ObjectStub) -> None:
-    """Names a tool of another framework: by its name there, or by its class or function."""
-    _name_after(stub, "tool")
-
-
 def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
     _settle_mcp_tool(stub)
     _name_after(stub, "func")
-
-
-def _settle_agent_tool(stub: ObjectStub) -> None:
-    """Names a tool after the agent that it runs."""
-    _name_after(stub, "agent")
 
 
 def _settle_mcp_tool(stub: ObjectStub) -> None:
@@ -552,13 +535,13 @@ _OF_ADK = (
          fallbacks={"max_iterations": _UnknownCount(2)}),
     ClassStub("BaseRetrievalTool", "google.adk.tools.retrieval.base_retrieval_tool", _TOOL, suffix="Retrieval"),
     ClassStub("LangchainTool", "google.adk.integrations.langchain", _TOOL, {"tool": None},
-         finish=_settle_adapted_tool, positional=("tool", "name", "description")),
+         finish=partial(_name_after, holder="tool"), positional=("tool", "name", "description")),
     ClassStub("CrewaiTool", "google.adk.integrations.crewai", _TOOL, {"tool": None},
-         finish=_settle_adapted_tool, positional=("tool",)),
+         finish=partial(_name_after, holder="tool"), positional=("tool",)),
     ClassStub("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
     ClassStub("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
-    ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, finish=_settle_agent_tool,
-         positional=("agent",)),
+    ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, positional=("agent",),
+         finish=partial(_name_after, holder="agent")),
     ClassStub("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
          finish=_settle_mcp_tool, aliases=("MCPTool",)),
     _MCP_TOOLSET,

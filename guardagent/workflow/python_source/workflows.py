@@ -452,13 +452,7 @@ class ProgramWorkflows:
             if not workflow.bound and (not name or bases.count(name) > 1 or name in taken):
                 name = _free(".".join(filter(None, (name, places.variable_at(workflow.site[1])))), taken)
             taken.add(name)
-            named.append(
-                replace(
-                    workflow,
-                    name=name,
-                    site=(workflow.site[0], places.line_of(name, workflow.site[1])),
-                )
-            )
+            named.append(replace(workflow, name=name, site=(workflow.site[0], places.line_of(name, workflow.site[1]))))
         return sorted(named, key=lambda workflow: workflow.site[1])
 
 

@@ -304,9 +304,7 @@ class _AdkTraversal:
         held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
             self.assembly.mark_unknown(
-                node,
-                EDGES,
-                "its class overrides the run method; any agent that it holds may follow at any time",
+                node, EDGES, "its class overrides the run method; any agent that it holds may follow at any time"
             )
         for held_agent in held:
             family = (

@@ -125,7 +125,8 @@ class Crew:
         held = getattr(crew, "tasks", None)
         places: list[Any] = list(held) if isinstance(held, list | tuple) else []
         is_plain = not any(_is_asynchronous(task) or _condition(task) is not None for task in self.tasks)
-        self.places = places if is_plain and not self.has_others and not any(map(_is_repeated, places)) else []
+        repeats = any(isinstance(place, Alternatives) and place.repeated for place in places)
+        self.places = places if is_plain and not self.has_others and not repeats else []
 
     @property
     def is_hierarchical(self) -> bool:
@@ -255,16 +256,10 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
 def _place(assembly: Assembly, place: Any, made: dict[int, Region]) -> Region:
     """The region of a task, of a list of tasks, or of alternatives of these."""
     if isinstance(place, Alternatives):
-        return alternatives(assembly, [_place(assembly, option, made) for option in place.options], repeated=False)
+        return alternatives(assembly, [_place(assembly, option, made) for option in place.options], place.repeated)
     if isinstance(place, list):
         return sequence(assembly, (_place(assembly, part, made) for part in place))
     return made[id(place)]
-
-
-def _is_repeated(place: Any) -> bool:
-    """Whether alternatives at one place of a list stand for any number of tasks."""
-    inner = place if isinstance(place, list) else place.options if isinstance(place, Alternatives) else []
-    return (isinstance(place, Alternatives) and place.repeated) or any(map(_is_repeated, inner))
 
 
 def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...], *, others: bool) -> Region:
