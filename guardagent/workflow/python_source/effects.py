@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from guardagent.workflow.python_source.evaluator import MOST_CONTENTS
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
@@ -55,7 +56,6 @@ from guardagent.workflow.python_source.values import (
 )
 
 _NAMES_AT_ONCE = 50  # in which a collection is replaced in one step
-MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 _ONE = {"append", "add", "insert", "appendleft"}
 _SEVERAL = {"extend", "update", "extendleft"}
 _SETS = {"setdefault", "__setitem__"}

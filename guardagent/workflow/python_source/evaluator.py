@@ -63,6 +63,7 @@ MOST_CALLS = 12
 MOST_STRINGS = 64
 MOST_LETTERS = 2_000
 MOST_ITEMS = 1_000
+MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 STRUCTURED = "with_structured_output"
 _OF_TEXT = {"str", *"capitalize casefold lower lstrip removeprefix removesuffix rstrip strip title upper".split()}
 _TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
@@ -423,16 +424,24 @@ class Evaluator:
         return exactly(Class(node, scope))
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: NameScope) -> Values:
-        items: list[Values] = []
+        contents: list[list[Values]] = [[]]
         ordered = not isinstance(node, ast.Set)
         for elt in node.elts:
+            ways = [[self.value(elt, scope)]] if not isinstance(elt, ast.Starred) else None
             if isinstance(elt, ast.Starred):
-                parts = self.ordered_elements(self.value(elt.value, scope))
-                ordered = ordered and parts is not None
-                items.extend(parts if parts is not None else [self.elements(self.value(elt.value, scope))])
-            else:
-                items.append(self.value(elt, scope))
-        return exactly(Sequence(tuple(items), ordered))
+                values = self.value(elt.value, scope)
+                ways = self._contents(values)
+                if ways is None or len(contents) * len(ways) > MOST_CONTENTS:
+                    ordered, ways = False, [[self.elements(values)]]
+            contents = [[*before, *way] for before in contents for way in ways or ()]
+        return Values(tuple(Sequence(tuple(items), ordered) for items in contents))
+
+    def _contents(self, values: Values) -> list[list[Values]] | None:
+        """Returns the possible contents of a list, each in order; None if they are unknown or too many."""
+        contents = [self.ordered_elements(exactly(value)) for value in values.known[: MOST_CONTENTS + 1]]
+        known = [items for items in contents if items is not None]
+        certain = values.complete and not values.cyclic and 0 < len(known) == len(contents) <= MOST_CONTENTS
+        return known if certain else None
 
     _tuple = _set = _list
 
@@ -541,10 +550,10 @@ class Evaluator:
 
     def _chained(self, left: Values, right: Values) -> Values:
         """Concatenates two lists."""
-        first, second = self.ordered_elements(left), self.ordered_elements(right)
-        certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
-        if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
-            return exactly(Sequence((*(first or ()), *(second or ()))))
+        first, second = self._contents(left), self._contents(right)
+        chains = [[*before, *after] for before in first or () for after in second or ()]
+        if 0 < len(chains) <= MOST_CONTENTS and max(map(len, chains)) <= MOST_ITEMS:
+            return Values(tuple(Sequence(tuple(items)) for items in chains))
         items = self.elements(left) | self.elements(right)
         return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
@@ -703,6 +712,9 @@ class Evaluator:
         value = values.known[0]
         if isinstance(value, Sequence):
             return list(value.items) if value.ordered else None
+        if isinstance(value, Class) and any("Enum" in base for base in builtins.bases_of(value)):
+            members = [node.targets[0] for node in value.tree.body if isinstance(node, ast.Assign)]
+            return [self.attribute(value, target.id) for target in members if isinstance(target, ast.Name)]
         if isinstance(value, Table):
             keys = [key for key, _ in value.items]
             return keys if all(key.strings and len(key.strings) == 1 for key in keys) else None
