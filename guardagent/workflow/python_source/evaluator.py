@@ -347,17 +347,19 @@ class Evaluator:
 
     def truth(self, node: ast.AST, scope: NameScope) -> bool | None:
         """Returns the truth of a condition; None if it is unknown."""
-        return _truth(self.value(node, scope))
+        values = self.value(node, scope)
+        settled = values.complete and not values.cyclic and not any(isinstance(value, str) for value in values.known)
+        truths = {is_true(value) for value in values.known} if settled else set()
+        return truths.pop() if len(truths) == 1 else None
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
         """Returns the operands that can be the result; `a and b` can be `a` only if `a` is false."""
         result = NOTHING
         if isinstance(node.op, ast.And):
             for value in node.values[:-1]:
-                values = self.value(value, scope)
-                truth = _truth(values)
+                truth = self.truth(value, scope)
                 if truth is False:
-                    return result | values
+                    return result | self.value(value, scope)
                 result |= NOTHING if truth else exactly(None)
             return result | self.value(node.values[-1], scope)
         for value in node.values[:-1]:
@@ -791,13 +793,6 @@ def _is_short(value: object) -> TypeGuard[str | range]:
 
 def _is_place(value: object) -> bool:
     return value is None or type(value) is int
-
-
-def _truth(values: Values) -> bool | None:
-    """Returns whether all values are true, or all false; None if that is not known."""
-    settled = values.complete and not values.cyclic and not any(isinstance(value, str) for value in values.known)
-    truths = {is_true(value) for value in values.known} if settled else set()
-    return truths.pop() if len(truths) == 1 else None
 
 
 def _union(several: Iterable[Values], base: Values) -> Values:

@@ -715,7 +715,10 @@ class Program(Evaluator):
             return self._name_of(owner)
         if isinstance(owner, Class):
             values = self._of_class(owner, name)
-            return self._of_decorated(owner, values.known[0]) if _is_unbound(values) else values
+            only = values.known[0] if len(values.known) == 1 else None
+            if isinstance(only, CallResult) and only.callee in (staticmethod, classmethod):
+                return self._of_decorated(owner, only)
+            return values
         if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
             return exactly(Namespace(owner))
         if not isinstance(owner, ProgramObject):
@@ -831,12 +834,6 @@ def _methods(made_of: Class) -> list[str]:
 
 def _is_property(decorator: object) -> bool:
     return getattr(decorator, "id", getattr(decorator, "attr", "")) in {"property", "cached_property", "computed_field"}
-
-
-def _is_unbound(values: Values) -> bool:
-    """Whether a name of a class is a static or class method, as its decorator returns it."""
-    only = values.known[0] if len(values.known) == 1 else None
-    return isinstance(only, CallResult) and only.callee in (staticmethod, classmethod)
 
 
 def identity(function: object) -> object:

@@ -115,13 +115,6 @@ def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function
     return [] if annotation is None else list(annotated_types(evaluator, annotation, LiveScope.of(function)))
 
 
-def annotated_value(evaluator: EvaluatorProtocol, annotation: ast.AST | None, scope: NameScope) -> Values:
-    """Returns the possible values of a declared type: its literals, or an instance of its class."""
-    if annotation is None:
-        return UNKNOWN
-    return _instance_of(evaluator, annotation, scope)
-
-
 def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
     if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
@@ -141,11 +134,12 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
     for base in owner.__mro__:
         annotation = inspect.get_annotations(base).get(name)
         if annotation is not None:
-            return _instance_of(evaluator, annotation, _module_scope(base))
+            return annotated_value(evaluator, annotation, _module_scope(base))
     return UNKNOWN
 
 
-def _instance_of(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
+def annotated_value(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
+    """Returns the possible values of a declared type: its literals, or an instance of its class."""
     result = NOTHING
     for part in annotated_types(evaluator, annotation, scope):
         result |= _one_instance(evaluator, part)
