@@ -429,13 +429,11 @@ class Evaluator:
         contents: list[list[Values]] = [[]]
         ordered = not isinstance(node, ast.Set)
         for elt in node.elts:
-            ways = [[self.value(elt, scope)]] if not isinstance(elt, ast.Starred) else None
-            if isinstance(elt, ast.Starred):
-                values = self.value(elt.value, scope)
-                ways = self._contents(values)
-                if ways is None or len(contents) * len(ways) > MOST_CONTENTS:
-                    ordered, ways = False, [[self.elements(values)]]
-            contents = [[*before, *way] for before in contents for way in ways or ()]
+            values = self.value(elt.value if isinstance(elt, ast.Starred) else elt, scope)
+            ways = self._contents(values) if isinstance(elt, ast.Starred) else [[values]]
+            if ways is None or len(contents) * len(ways) > MOST_CONTENTS:
+                ordered, ways = False, [[self.elements(values)]]
+            contents = [[*before, *way] for before in contents for way in ways]
         return Values(tuple(Sequence(tuple(items), ordered) for items in contents))
 
     def _contents(self, values: Values) -> list[list[Values]] | None:

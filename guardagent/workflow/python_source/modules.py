@@ -168,14 +168,12 @@ class ProgramObject(Stub):
     def leave_unfinished(self, why: str, *, private: bool = True) -> None:
         """Allows for further values of each attribute, as code that is not followed may change it."""
         for name, values in self.attributes.items():
-            if name.startswith("_") and not private:
-                continue
             graphs = [
                 value for value in values.known if hasattr(value, "unclear")
             ]  # they say themselves what is unknown
             for graph in graphs:
                 graph.leave_unfinished(why)
-            if not graphs:
+            if not graphs and (private or not name.startswith("_")):
                 self.attributes[name] = Values(values.known, complete=False, cyclic=values.cyclic)
 
 

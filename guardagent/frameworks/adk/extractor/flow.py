@@ -168,8 +168,7 @@ class _AgentFlow(PathWalker[_Front]):
     def _guarded(self, node: ast.Try, state: _Front) -> tuple[list[_Front | None], _Front | None]:
         first = node.body[0]
         source, where = self._source(first.iter) if isinstance(first, ast.AsyncFor) else (first, self.here)
-        runs = isinstance(source, ast.Call) and self._agent_calls.run_by(source, where) is not None
-        self._runs_first.append(runs)
+        self._runs_first.append(isinstance(source, ast.Call) and self._agent_calls.run_by(source, where) is not None)
         result = super()._guarded(node, state)
         self._runs_first.pop()
         return result

@@ -122,8 +122,7 @@ class Crew:
         known = elements_of(reader, crew, "tasks", unknown=True) if self.is_known else listed
         self.tasks = [item for item in known.items if item is not OPEN]
         self.has_others = not listed.complete or OPEN in listed.items or not self.tasks
-        held = getattr(crew, "tasks", None)
-        places: list[Any] = list(held) if isinstance(held, list | tuple) else []
+        places: list[Any] = list(getattr(crew, "tasks", None) or ())
         is_plain = not any(_is_asynchronous(task) or _condition(task) is not None for task in self.tasks)
         repeats = any(isinstance(place, Alternatives) and place.repeated for place in places)
         self.places = places if is_plain and not self.has_others and not repeats else []

@@ -121,7 +121,7 @@ class SourceGraph(GraphStub):
 
     def choose(self, source: str, targets: list[str]) -> None:
         """Adds a choice among some nodes, which the framework makes."""
-        path = SourceValue(exactly(_CHOICE), self.interpreter)
+        path = SourceValue(exactly(_NEXT), self.interpreter)
         self.branches.setdefault(source, {})["choice"] = ConditionalBranch(path, {name: name for name in targets})
 
     def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
@@ -202,7 +202,7 @@ class SourceGraph(GraphStub):
         sources = self._names(arguments, "source", 0)
         path, path_map = arguments.values_of("path", 1), arguments.get("path_map", 2) or exactly(None)
         if any(path_of(value).endswith(".tools_condition") for value in path.known):
-            path = exactly(_CHOICE)
+            path = exactly(_NEXT)
         ends = self._ends(path) if path_map.known == (None,) else self._path_map(path_map)
         unknown_ends = ends is None and path_map.known != (None,)
         if sources is None:
@@ -344,8 +344,7 @@ class FixedRunnable(RunnableStub):
         return ()
 
 
-_NEXT = FunctionSummary(return_values=exactly("tools", END))
-_CHOICE = FixedRunnable(RunnableContents(functions=[FixedFunction(_NEXT)]))
+_NEXT = FixedRunnable(RunnableContents(functions=[FixedFunction(FunctionSummary(return_values=exactly("tools", END)))]))
 """A condition of the framework, which chooses one of its targets: without others, the tools or the end."""
 
 
