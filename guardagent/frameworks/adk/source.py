@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,16 +18,7 @@ from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope
-from guardagent.workflow.python_source.stubs import (
-    REQUIRED,
-    ClassStub,
-    ObjectStub,
-    Program,
-    ValueConverter,
-    copy_of,
-    identity,
-    make,
-)
+from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub, Program, copy_of, identity, make
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -40,7 +32,6 @@ from guardagent.workflow.python_source.values import (
     Table,
     Values,
     exactly,
-    path_of,
 )
 
 _START = "START"
@@ -77,16 +68,16 @@ def _kind(name: str, base: ClassStub, fields: dict[str, object], settle: object 
 def _settle_function(stub: ObjectStub) -> None:
     """Names a node after its function."""
     stub.attributes["_func"] = stub.attributes["func"]
-    name = stub.attributes["name"]
+    _name_after(stub, "func")
+
+
+def _name_after(stub: ObjectStub, holder: str) -> None:
+    """Names a node or a tool without a name after the function, tool or agent that it holds."""
+    name, held = stub.attributes.get("name", exactly(None)), stub.attributes[holder]
     if name.known == (None,) or not (name.known or name.complete):
-        stage = stub.interpreter.converter
-        names = [_name_of(stage, value) for value in stub.attributes["func"].known]
-        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
-
-
-def _name_of(stage: ValueConverter, value: object) -> str:
-    shown = stage.convert(value)
-    return str(getattr(shown, "__name__", None) or getattr(shown, "name", None) or type(shown).__name__)
+        shown = [stub.interpreter.converter.convert(value) for value in held.known]
+        names = [getattr(value, "name", "") or getattr(value, "__name__", type(value).__name__) for value in shown]
+        stub.attributes["name"] = Values(tuple(dict.fromkeys(map(str, names))), held.complete)
 
 
 def node(interpreter: Program, wrapped: Values, options: Arguments, line: int) -> Values:
@@ -446,35 +437,10 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _settle_adapted_tool(stub: ObjectStub) -> None:
-    """Names a tool of another framework: by its name there, or by its class or function."""
-    if stub.attributes["name"].known == (None,):
-        stage = stub.interpreter.converter
-        inner = stub.attributes["tool"]
-        names = [getattr(stage.convert(value), "name", "") or getattr(stage.convert(value), "__name__", "")
-                 for value in inner.known]  # fmt: skip
-        stub.attributes["name"] = Values(tuple(dict.fromkeys(filter(None, names))), inner.complete and all(names))
-
-
 def _settle_function_tool(stub: ObjectStub) -> None:
     """Names a tool after its function."""
-    stub.attributes["_require_confirmation"] = stub.attributes.get("require_confirmation", _NO)
-    if stub.attributes["name"].known == (None,):
-        stage = stub.interpreter.converter
-        names = [str(getattr(stage.convert(value), "__name__", getattr(stage.convert(value), "name", "function")))
-                 for value in stub.attributes["func"].known]  # fmt: skip
-        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), stub.attributes["func"].complete)
-
-
-def _settle_agent_tool(stub: ObjectStub) -> None:
-    """Names a tool after the agent that it runs."""
-    if "name" not in stub.attributes or stub.attributes["name"].known == (None,):
-        agents = stub.attributes["agent"]
-        names = [
-            str(agent.name) if isinstance(agent, ObjectStub) else path_of(agent).rpartition(".")[2]
-            for agent in agents.known
-        ]
-        stub.attributes["name"] = Values(tuple(dict.fromkeys(names)), agents.complete)
+    _settle_mcp_tool(stub)
+    _name_after(stub, "func")
 
 
 def _settle_mcp_tool(stub: ObjectStub) -> None:
@@ -569,13 +535,13 @@ _OF_ADK = (
          fallbacks={"max_iterations": _UnknownCount(2)}),
     ClassStub("BaseRetrievalTool", "google.adk.tools.retrieval.base_retrieval_tool", _TOOL, suffix="Retrieval"),
     ClassStub("LangchainTool", "google.adk.integrations.langchain", _TOOL, {"tool": None},
-         finish=_settle_adapted_tool, positional=("tool", "name", "description")),
+         finish=partial(_name_after, holder="tool"), positional=("tool", "name", "description")),
     ClassStub("CrewaiTool", "google.adk.integrations.crewai", _TOOL, {"tool": None},
-         finish=_settle_adapted_tool, positional=("tool",)),
+         finish=partial(_name_after, holder="tool"), positional=("tool",)),
     ClassStub("LangGraphAgent", "google.adk.agents.langgraph_agent", _AGENT, {"graph": None}),
     ClassStub("LongRunningFunctionTool", "google.adk.tools.long_running_tool", _FUNCTION_TOOL, positional=("func",)),
-    ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, finish=_settle_agent_tool,
-         positional=("agent",)),
+    ClassStub("AgentTool", "google.adk.tools.agent_tool", _TOOL, {"agent": None}, positional=("agent",),
+         finish=partial(_name_after, holder="agent")),
     ClassStub("McpTool", "google.adk.tools.mcp_tool.mcp_tool", _TOOL, {"require_confirmation": False},
          finish=_settle_mcp_tool, aliases=("MCPTool",)),
     _MCP_TOOLSET,

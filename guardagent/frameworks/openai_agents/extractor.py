@@ -157,7 +157,8 @@ def _tool(box: AgentTools, tool: Any) -> None:
         _hosted_mcp(box, tool)
     else:
         gate = predicate(getattr(tool, "needs_approval", False))
-        box.add(str(tool.name), _approver_gate(box, tool.name, gate, getattr(tool, "on_approval", None)))
+        name = str(tool.name or getattr(tool, "__name__", "tool"))
+        box.add(name, _approver_gate(box, name, gate, getattr(tool, "on_approval", None)))
 
 
 def _function_tool(box: AgentTools, tool: Any) -> None:

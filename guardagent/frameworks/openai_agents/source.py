@@ -59,7 +59,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     if isinstance(target, ImportedName) and name in {"StopAtTools", "create_static_tool_filter"}:
         return exactly(Table(tuple((exactly(key), keyword) for key, keyword in arguments.keywords.items())))
     functions = [value for value in (function or NOTHING).known if isinstance(value, Function | PartialFunction)]
-    if name == "function_tool":
+    if name == "function_tool" or path == "agents.decorators.tool":
         options = options if isinstance(target, CallResult) else arguments
         return _map_functions(
             functions, lambda tool_function: _function_tool(interpreter, tool_function, options, line)

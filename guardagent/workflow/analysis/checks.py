@@ -109,11 +109,7 @@ class CheckContext:
 
 
 _COMMENT = re.compile(r"#\s*guardagent:\s*ignore\b\s*(?P<checks>[\w\s,-]*?)\s*(?:--\s*(?P<reason>.*))?$")
-_ALIASES = {
-    "dead-end": "dead_ends",
-    "livelock": "reverse_reachability",
-    "tool-declaration": "tool_declarations",
-}
+_ALIASES = {"dead-end": "dead_ends", "livelock": "reverse_reachability", "tool-declaration": "tool_declarations"}
 
 
 def structural_findings(

@@ -438,8 +438,7 @@ class _GraphReader:
         if entries != [graph.entry_id]:
             names = ", ".join(map(repr, entries[:5])) or "none"
             self.fail(
-                "entry_id",
-                f"is {graph.entry_id!r}, but the nodes of kind 'entry' are {names}; expected only this one",
+                "entry_id", f"is {graph.entry_id!r}, but the nodes of kind 'entry' are {names}; expected only this one"
             )
         if not graph.exit_ids:
             self.fail("exit_ids", "is empty; expected at least one exit")

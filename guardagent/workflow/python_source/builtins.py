@@ -481,7 +481,11 @@ def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Va
         return exactly(PartialFunction(attribute, Arguments((exactly(owner),))))
     if isinstance(attribute, property) and attribute.fget is not None:
         return evaluator.call(attribute.fget, Arguments((exactly(owner),)))
-    return _of_class(evaluator, owner.of, name) if isinstance(owner.of, Class) else UNKNOWN
+    if not isinstance(owner.of, Class):
+        return UNKNOWN
+    values = _of_class(evaluator, owner.of, name)
+    is_method = values.known and all(isinstance(value, Function | PartialFunction) for value in values.known)
+    return values if is_method else Values(values.known, complete=False)  # of a field, the class has only the default
 
 
 def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
@@ -489,7 +493,7 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
         values = evaluator.name(name, scope)
-        is_enum = any("Enum" in ast_name for ast_name in _bases(owner))
+        is_enum = any("Enum" in ast_name for ast_name in bases_of(owner))
         return exactly(*values.known) if is_enum and values.complete else values
     for base in owner.tree.bases:
         for parent in evaluator.value(base, owner.scope).known:
@@ -498,7 +502,8 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     return UNKNOWN
 
 
-def _bases(owner: Class) -> list[str]:
+def bases_of(owner: Class) -> list[str]:
+    """Returns the names of the base classes of a class in code."""
     return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
 
 
@@ -507,7 +512,7 @@ def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, na
     values = _of_class(evaluator, maker, name)
     if values.known:
         return Values(tuple(_bound_method(owner, value) for value in values.known), values.complete)
-    if any("Enum" in base for base in _bases(maker)):
+    if any("Enum" in base for base in bases_of(maker)):
         return UNKNOWN
     return types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 

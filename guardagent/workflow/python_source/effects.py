@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from guardagent.workflow.python_source.evaluator import MOST_CONTENTS
 from guardagent.workflow.python_source.modules import (
     FileScope,
     FlowScope,
@@ -55,7 +56,6 @@ from guardagent.workflow.python_source.values import (
 )
 
 _NAMES_AT_ONCE = 50  # in which a collection is replaced in one step
-MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 _ONE = {"append", "add", "insert", "appendleft"}
 _SEVERAL = {"extend", "update", "extendleft"}
 _SETS = {"setdefault", "__setitem__"}
@@ -208,15 +208,15 @@ class Effects:
         for item in self._program.objects:
             _replace_in(item.attributes, changed, both=bool(self._program.depth))
 
-    def open(self, known: Iterable[object]) -> None:
-        """Allows for any changes of some objects and collections by code that is not followed."""
+    def open(self, known: Iterable[object], *, private: bool = True) -> None:
+        """Allows for any changes of some objects and collections, or only of public attributes, by unseen code."""
         for value in known:
             if isinstance(value, Collection):
                 self.change(None, exactly(value), lambda old: self._program.with_elements(old, [UNKNOWN]), None)
             elif isinstance(value, Namespace):
                 value.open()
             elif isinstance(value, ProgramObject) and not isinstance(value, ModuleObject):
-                value.leave_unfinished("")
+                value.leave_unfinished("", private=private)
 
     def _stored(self, old: Collection, key: Values, values: Values) -> Any:
         """Returns a collection with new values under a key."""
@@ -404,7 +404,8 @@ class Effects:
                 self.open([value.owner] if isinstance(value.owner, Sequence | Table) else [])
         named = bool(callee.known) or not isinstance(node.func, ast.Attribute)  # not a method of an unknown object
         if named and all(map(self._is_foreign_function, callee.known)):
-            self.open(value for value in values if isinstance(value, Sequence | Table | ObjectStub | Namespace))
+            passed = [value for value in values if isinstance(value, Sequence | Table | ObjectStub | Namespace)]
+            self.open(passed, private=False)
             graphs = {id(value) for value in values if getattr(value, "compiled_from", None) is None}
             for graph in [
                 graph for graph in self._program.graphs if id(graph) in graphs

@@ -63,7 +63,9 @@ MOST_CALLS = 12
 MOST_STRINGS = 64
 MOST_LETTERS = 2_000
 MOST_ITEMS = 1_000
+MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 STRUCTURED = "with_structured_output"
+_OF_TEXT = {"str", *"capitalize casefold lower lstrip removeprefix removesuffix rstrip strip title upper".split()}
 _TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _NO_CODE = ast.Pass()
@@ -112,6 +114,7 @@ class Evaluator:
     """
 
     most_steps = MOST_STEPS
+    executing = False
 
     def __init__(self, *, live: bool = True, follow: Callable[[FunctionType], bool] = lambda _function: True) -> None:
         self.live, self.follow = live, follow
@@ -337,18 +340,28 @@ class Evaluator:
         return None
 
     def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
-        test = self.value(node.test, scope)
-        settled = test.complete and not test.cyclic and not any(isinstance(value, str) for value in test.known)
-        truth = {is_true(value) for value in test.known} if settled else set()
-        if truth in ({True}, {False}):
-            return self.value(node.body if True in truth else node.orelse, scope)
+        truth = self.truth(node.test, scope)
+        if truth is not None:
+            return self.value(node.body if truth else node.orelse, scope)
         return self.value(node.body, scope) | self.value(node.orelse, scope)
+
+    def truth(self, node: ast.AST, scope: NameScope) -> bool | None:
+        """Returns the truth of a condition; None if it is unknown."""
+        values = self.value(node, scope)
+        settled = values.complete and not values.cyclic and not any(isinstance(value, str) for value in values.known)
+        truths = {is_true(value) for value in values.known} if settled else set()
+        return truths.pop() if len(truths) == 1 else None
 
     def _boolop(self, node: ast.BoolOp, scope: NameScope) -> Values:
         """Returns the operands that can be the result; `a and b` can be `a` only if `a` is false."""
-        if isinstance(node.op, ast.And):
-            return self.value(node.values[-1], scope) | exactly(None)
         result = NOTHING
+        if isinstance(node.op, ast.And):
+            for value in node.values[:-1]:
+                truth = self.truth(value, scope)
+                if truth is False:
+                    return result | self.value(value, scope)
+                result |= NOTHING if truth else exactly(None)
+            return result | self.value(node.values[-1], scope)
         for value in node.values[:-1]:
             values = self.value(value, scope)
             result |= Values(tuple(v for v in values.known if is_true(v) is not False), values.complete, values.cyclic)
@@ -375,7 +388,8 @@ class Evaluator:
 
     def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):
-            return _BOOLEANS
+            truth = self.truth(node.operand, scope)
+            return _BOOLEANS if truth is None else exactly(not truth)
         number = self.value(node.operand, scope)
         if isinstance(node.op, ast.USub) and number.known and isinstance(number.known[0], int) and number.complete:
             return exactly(-number.known[0])
@@ -412,16 +426,22 @@ class Evaluator:
         return exactly(Class(node, scope))
 
     def _list(self, node: ast.List | ast.Tuple | ast.Set, scope: NameScope) -> Values:
-        items: list[Values] = []
+        contents: list[list[Values]] = [[]]
         ordered = not isinstance(node, ast.Set)
         for elt in node.elts:
-            if isinstance(elt, ast.Starred):
-                parts = self.ordered_elements(self.value(elt.value, scope))
-                ordered = ordered and parts is not None
-                items.extend(parts if parts is not None else [self.elements(self.value(elt.value, scope))])
-            else:
-                items.append(self.value(elt, scope))
-        return exactly(Sequence(tuple(items), ordered))
+            values = self.value(elt.value if isinstance(elt, ast.Starred) else elt, scope)
+            ways = self._contents(values) if isinstance(elt, ast.Starred) else [[values]]
+            if ways is None or len(contents) * len(ways) > MOST_CONTENTS:
+                ordered, ways = False, [[self.elements(values)]]
+            contents = [[*before, *way] for before in contents for way in ways]
+        return Values(tuple(Sequence(tuple(items), ordered) for items in contents))
+
+    def _contents(self, values: Values) -> list[list[Values]] | None:
+        """Returns the possible contents of a list, each in order; None if they are unknown or too many."""
+        contents = [self.ordered_elements(exactly(value)) for value in values.known[: MOST_CONTENTS + 1]]
+        known = [items for items in contents if items is not None]
+        certain = values.complete and not values.cyclic and 0 < len(known) == len(contents) <= MOST_CONTENTS
+        return known if certain else None
 
     _tuple = _set = _list
 
@@ -439,37 +459,37 @@ class Evaluator:
         return exactly(Table(tuple(items)))
 
     def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
-        rounds = self._rounds_of(node, scope)
+        rounds, certain = self._rounds_of(node, scope)
         if rounds is not None:
             items = tuple(self.value(node.elt, round_scope) for round_scope in rounds)
-            return exactly(Sequence(items, ordered=not isinstance(node, ast.SetComp)))
+            return exactly(Sequence(items, ordered=certain and not isinstance(node, ast.SetComp)))
         return exactly(Sequence((self.value(node.elt, LoopScope(node, scope)),), ordered=False))
 
     _setcomp = _generatorexp = _listcomp
 
     def _dictcomp(self, node: ast.DictComp, scope: NameScope) -> Values:
-        rounds = self._rounds_of(node, scope)
-        if rounds is not None:
-            return exactly(
-                Table(
-                    tuple(
-                        (self.value(node.key, round_scope), self.value(node.value, round_scope))
-                        for round_scope in rounds
-                    )
-                )
-            )
-        inner = LoopScope(node, scope)
-        return exactly(Table(((self.value(node.key, inner), self.value(node.value, inner)),)))
+        rounds, certain = self._rounds_of(node, scope)
+        each = rounds if rounds is not None and certain else [LoopScope(node, scope)]
+        return exactly(Table(tuple((self.value(node.key, inner), self.value(node.value, inner)) for inner in each)))
 
-    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> list[CodeScope] | None:
-        """Returns the scope of each round of a comprehension, if their number is known and none is filtered out."""
-        if len(node.generators) != 1 or node.generators[0].ifs:
-            return None
-        values = self.value(node.generators[0].iter, scope)
-        items = self.ordered_elements(values)
-        if items is None or values.cyclic or len(items) > MOST_STRINGS:
-            return None
-        return [CodeScope(_NO_CODE, scope, self._unpacked(node.generators[0].target, item)) for item in items]
+    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> tuple[list[Any] | None, bool]:
+        """Returns the scope of each round of a comprehension, None if unknown, and whether no filter is unknown."""
+        rounds: list[Any] = [scope]
+        certain = True
+        for part in node.generators:
+            inner: list[Any] = []
+            for around in rounds:
+                values = self.value(part.iter, around)
+                items = self.ordered_elements(values)
+                if items is None or values.cyclic or len(items) + len(inner) > MOST_STRINGS:
+                    return None, False
+                inner += [CodeScope(_NO_CODE, around, self._unpacked(part.target, item)) for item in items]
+            for test in part.ifs:
+                truths = [self.truth(test, each) for each in inner]
+                certain = certain and None not in truths
+                inner = [each for each, truth in zip(inner, truths, strict=True) if truth is not False]
+            rounds = inner
+        return rounds, certain
 
     def _unpacked(self, target: ast.expr, values: Values) -> dict[str, Values]:
         """Returns the values of the names in a target."""
@@ -488,7 +508,11 @@ class Evaluator:
         return unpacked
 
     def _joinedstr(self, node: ast.JoinedStr, scope: NameScope) -> Values:
-        return self.strings([self.value(part, scope) for part in node.values])
+        return self._text(self.strings([self.value(part, scope) for part in node.values]))
+
+    def _text(self, values: Values) -> Values:
+        """Returns the values of an expression that is a string, also if the source does not determine it."""
+        return values if values.known or self.executing else types.SOME_STRING
 
     def _formattedvalue(self, node: ast.FormattedValue, scope: NameScope) -> Values:
         return self.value(node.value, scope) if node.conversion == -1 and node.format_spec is None else UNKNOWN
@@ -526,10 +550,10 @@ class Evaluator:
 
     def _chained(self, left: Values, right: Values) -> Values:
         """Concatenates two lists."""
-        first, second = self.ordered_elements(left), self.ordered_elements(right)
-        certain = first is not None and second is not None and not (left.cyclic or right.cyclic)
-        if certain and len(first or ()) + len(second or ()) <= MOST_ITEMS:
-            return exactly(Sequence((*(first or ()), *(second or ()))))
+        first, second = self._contents(left), self._contents(right)
+        chains = [[*before, *after] for before in first or () for after in second or ()]
+        if 0 < len(chains) <= MOST_CONTENTS and max(map(len, chains)) <= MOST_ITEMS:
+            return Values(tuple(Sequence(tuple(items)) for items in chains))
         items = self.elements(left) | self.elements(right)
         return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
@@ -543,7 +567,8 @@ class Evaluator:
     def _call(self, node: ast.Call, scope: NameScope) -> Values:
         if isinstance(node.func, ast.Attribute) and node.func.attr == STRUCTURED:  # of any model
             return exactly(CallResult(Attribute(None, STRUCTURED), self.arguments(node, scope), node.lineno))
-        return self.called(self.value(node.func, scope), node, scope)
+        values = self.called(self.value(node.func, scope), node, scope)
+        return self._text(values) if getattr(node.func, "attr", getattr(node.func, "id", "")) in _OF_TEXT else values
 
     def called(self, callee: Values, node: ast.Call, scope: NameScope) -> Values:
         """Returns the possible results of a call of some values."""
@@ -687,6 +712,9 @@ class Evaluator:
         value = values.known[0]
         if isinstance(value, Sequence):
             return list(value.items) if value.ordered else None
+        if isinstance(value, Class) and any("Enum" in base for base in builtins.bases_of(value)):
+            members = [node.targets[0] for node in value.tree.body if isinstance(node, ast.Assign)]
+            return [self.attribute(value, target.id) for target in members if isinstance(target, ast.Name)]
         if isinstance(value, Table):
             keys = [key for key, _ in value.items]
             return keys if all(key.strings and len(key.strings) == 1 for key in keys) else None

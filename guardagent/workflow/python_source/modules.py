@@ -165,15 +165,15 @@ class ProgramObject(Stub):
     made_of: object
     attributes: dict[str, Values] = field(default_factory=dict)
 
-    def leave_unfinished(self, why: str) -> None:
-        """Allows for further values of each attribute, since the rest of the program is not followed."""
+    def leave_unfinished(self, why: str, *, private: bool = True) -> None:
+        """Allows for further values of each attribute, as code that is not followed may change it."""
         for name, values in self.attributes.items():
             graphs = [
                 value for value in values.known if hasattr(value, "unclear")
             ]  # they say themselves what is unknown
             for graph in graphs:
                 graph.leave_unfinished(why)
-            if not graphs:
+            if not graphs and (private or not name.startswith("_")):
                 self.attributes[name] = Values(values.known, complete=False, cyclic=values.cyclic)
 
 

@@ -21,7 +21,7 @@ from guardagent._support import syntax
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.evaluator import Evaluator
 from guardagent.workflow.python_source.paths import takes_all
-from guardagent.workflow.python_source.scopes import CodeScope, LiveScope, find_tree, statements
+from guardagent.workflow.python_source.scopes import LiveScope, find_tree, statements
 from guardagent.workflow.python_source.values import (
     Arguments,
     Attribute,
@@ -133,30 +133,6 @@ class Outcomes(Evaluator):
         if isinstance(value, tuple | frozenset):
             return True
         return isinstance(value, list | set | dict) and isinstance(node, ast.Name)
-
-    def _ifexp(self, node: ast.IfExp, scope: NameScope) -> Values:
-        holds = self.truth(node.test, scope)
-        if holds is None:
-            return super()._ifexp(node, scope)
-        return self.value(node.body if holds else node.orelse, scope)
-
-    def _listcomp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: NameScope) -> Values:
-        """Evaluates a comprehension element by element, if its iterable is known."""
-        part = node.generators[0]
-        items = self.ordered_elements(self.value(part.iter, scope)) if len(node.generators) == 1 else None
-        if items is None or not isinstance(part.target, ast.Name):
-            return super()._listcomp(node, scope)
-        kept: list[Values] = []
-        certain = True
-        for item in items:
-            inner = CodeScope(ast.Pass(), scope, {part.target.id: item})
-            holds = [self.truth(test, inner) for test in part.ifs]
-            certain = certain and None not in holds
-            if False not in holds:
-                kept.append(self.value(node.elt, inner))
-        return exactly(Sequence(tuple(kept), ordered=certain and isinstance(node, ast.ListComp)))
-
-    _setcomp = _generatorexp = _listcomp
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         """Evaluates a call; `table.get(key, default)` ignores the default if the key exists."""

@@ -714,7 +714,11 @@ class Program(Evaluator):
         if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
             return self._name_of(owner)
         if isinstance(owner, Class):
-            return self._of_class(owner, name)
+            values = self._of_class(owner, name)
+            only = values.known[0] if len(values.known) == 1 else None
+            if isinstance(only, CallResult) and only.callee in (staticmethod, classmethod):
+                return self._of_decorated(owner, only)
+            return values
         if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
             return exactly(Namespace(owner))
         if not isinstance(owner, ProgramObject):
@@ -767,7 +771,7 @@ class Program(Evaluator):
             PartialFunction(member, Arguments((exactly(owner),))) if isinstance(member, Function) else member
         )
 
-    def _of_decorated(self, owner: ProgramObject, call_result: CallResult) -> Values:
+    def _of_decorated(self, owner: ProgramObject | Class, call_result: CallResult) -> Values:
         """Evaluates a member that is a property, a static method or the like."""
         how = path_of(call_result.callee).rpartition(".")[2]
         inner = call_result.arguments.values_of("", 0)
@@ -775,7 +779,7 @@ class Program(Evaluator):
             results = [self.call(value, Arguments((exactly(owner),))) for value in inner.known]
             return results[0] if len(results) == 1 else UNKNOWN
         if how == "classmethod":
-            first = Arguments((exactly(owner.made_of),))
+            first = Arguments((exactly(owner if isinstance(owner, Class) else owner.made_of),))
             return Values(tuple(PartialFunction(value, first) for value in inner.known), inner.complete)
         return inner if how == "staticmethod" else exactly(call_result)
 

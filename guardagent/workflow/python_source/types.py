@@ -32,9 +32,14 @@ from guardagent.workflow.python_source.values import (
     path_of,
 )
 
+SOME_STRING = Values((Instance(str),), complete=False)
+"""A string that the source does not determine."""
+
 
 class EvaluatorProtocol(Protocol):
     """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
+
+    executing: bool
 
     def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
 
@@ -110,24 +115,14 @@ def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function
     return [] if annotation is None else list(annotated_types(evaluator, annotation, LiveScope.of(function)))
 
 
-def annotated_value(evaluator: EvaluatorProtocol, annotation: ast.AST | None, scope: NameScope) -> Values:
-    """Returns the possible values of a declared type: its literals, or an instance of its class."""
-    if annotation is None:
-        return UNKNOWN
-    result = NOTHING
-    for part in annotated_types(evaluator, annotation, scope):
-        result |= _one_instance(part)
-    return result if result.known else UNKNOWN
-
-
-def _one_instance(part: AnnotatedType) -> Values:
+def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
     if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
     if part.values is not None:
         return part.values
     if isinstance(part.type, Class) or (isinstance(part.type, type) and part.type not in _PLAIN):
         return exactly(Instance(part.type))
-    return UNKNOWN
+    return SOME_STRING if part.type is str and not evaluator.executing else UNKNOWN
 
 
 def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
@@ -139,14 +134,15 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
     for base in owner.__mro__:
         annotation = inspect.get_annotations(base).get(name)
         if annotation is not None:
-            return _instance_of(evaluator, annotation, _module_scope(base))
+            return annotated_value(evaluator, annotation, _module_scope(base))
     return UNKNOWN
 
 
-def _instance_of(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
+def annotated_value(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
+    """Returns the possible values of a declared type: its literals, or an instance of its class."""
     result = NOTHING
     for part in annotated_types(evaluator, annotation, scope):
-        result |= _one_instance(part)
+        result |= _one_instance(evaluator, part)
     return result if result.known else UNKNOWN
 
 

@@ -201,6 +201,8 @@ class ProgramWorkflows:
         self._file, self._tree = str(interpreter.file), scope.tree
         self._packages = interpreter.modules.packages
         self._imported = _imported_names(scope.tree, scope.names)
+        called = (node.func for node in ast.walk(scope.tree) if isinstance(node, ast.Call))
+        self._called = {getattr(function, "id", getattr(function, "attr", "")) for function in called}
         self._of_script = [list(values) for values in self._made()]  # before any function is interpreted on its own
 
     # By name.
@@ -300,10 +302,12 @@ class ProgramWorkflows:
         }
         values = [workflow.value for workflow in [*known, *found_workflows] if workflow in known or not workflow.loose]
         sites = {self._site(part) for value in values for part in (value, *inside(value))}
+        of_others = {self._site(part) for workflow in found_workflows for part in inside(workflow.value)}
         result: list[FoundWorkflow] = []
         for found_workflow in sorted(found_workflows, key=lambda each: each.loose):
             key = self._likeness.key(found_workflow.value)
-            hidden = found_workflow.loose and found_workflow.site in sites
+            is_helper = found_workflow.name.rpartition(".")[2] in self._called and found_workflow.site in of_others
+            hidden = found_workflow.loose and (found_workflow.site in sites or is_helper)
             if key in whole or key in parts or hidden or _belongs_to(found_workflow, classes):
                 continue
             whole[key] = found_workflow
@@ -448,13 +452,7 @@ class ProgramWorkflows:
             if not workflow.bound and (not name or bases.count(name) > 1 or name in taken):
                 name = _free(".".join(filter(None, (name, places.variable_at(workflow.site[1])))), taken)
             taken.add(name)
-            named.append(
-                replace(
-                    workflow,
-                    name=name,
-                    site=(workflow.site[0], places.line_of(name, workflow.site[1])),
-                )
-            )
+            named.append(replace(workflow, name=name, site=(workflow.site[0], places.line_of(name, workflow.site[1]))))
         return sorted(named, key=lambda workflow: workflow.site[1])
 
 

@@ -149,6 +149,35 @@ def mend(node_input: str):
 
 flow = Workflow(name="flow", edges=[(START, grade, {"good": approve, "bad": mend}), (mend, grade)])
 
+# agents of modules that are missing: desk:llm a:tool+a.* b:tool+b.* (>desk desk?a desk?b a?desk b?desk a?b b?a desk?) a>) a?) b>) b?)
+from .sub_agents.one import a
+from .sub_agents.two import b
+root_agent = LlmAgent(name="desk", sub_agents=[a, b])
+
+# agents that a table enables: desk:llm a:llm c:llm (>desk desk?a desk?c a?desk a?c c?desk c?a desk?) a?) c?)
+ENABLED = {"a": True, "b": False, "c": True}
+MADE = {name: LlmAgent(name=name) for name in ENABLED}
+root_agent = LlmAgent(name="desk", sub_agents=[MADE[name] for name, on in ENABLED.items() if on and not name == "b"])
+
+# an agent of each member of an enumeration, and one that may be missing: a:llm b:llm c:llm (>a a?b a>c b?c c>)
+from enum import Enum
+class Kind(str, Enum):
+    A = "a"
+    C = "c"
+first, last = [LlmAgent(name=kind.value) for kind in Kind]
+root_agent = SequentialAgent(name="row", sub_agents=[first, *([LlmAgent(name="b")] if os.getenv("B") else []), last])
+
+# an agent that may fail: plan:passthrough a:llm b:llm (>plan plan>a a>b a?b b>) b?)
+class Plan(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        for agent in self.sub_agents:
+            try:
+                async for event in agent.run_async(ctx):
+                    yield event
+            except Exception as error:
+                print(error)
+root_agent = Plan(name="plan", sub_agents=[LlmAgent(name="a"), LlmAgent(name="b")])
+
 # made and run in a function: a:llm (>a a>)
 from google.adk.runners import InMemoryRunner
 async def main():

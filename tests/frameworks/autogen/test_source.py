@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from guardagent.workflow.python_source.source_graphs import graph_of_source
+from guardagent.workflow.python_source.source_graphs import graph_of_source, graphs_of_source
 from tests.frameworks.langgraph.test_source import sections, summary
 from tests.frameworks.program_files import PROGRAMS, load, shape
 
@@ -111,6 +111,20 @@ class Service:
         return Swarm([self._agent("a", "b"), self._agent("b", "a")], max_turns=5)
 
 service = Service(client)
+
+# by static methods, of specifications: a:llm b:llm (>a a>b b@a a?) b?)
+class Teams:
+    NAMES = ("a", "b")
+
+    @staticmethod
+    def agent(name, client):
+        return AssistantAgent(name, client)
+
+    @classmethod
+    def build(cls, client):
+        return RoundRobinGroupChat([cls.agent(name, client) for name in cls.NAMES], max_turns=4)
+
+team = Teams.build(client)
 
 # a graph put together in a loop: a:llm b:llm c:llm (>a a>b b>c c>)
 builder = DiGraphBuilder()
@@ -228,7 +242,7 @@ def test_an_unknown_condition_may_stop_the_team(write: Write) -> None:
 
 
 def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
-    """A team given to code that was not read is the program's workflow, and that code may add to it."""
+    """A team given to code that was not read is the program's workflow; no method of AutoGen adds participants."""
     code = """
     import web
     @web.on_start
@@ -237,7 +251,17 @@ def test_a_team_that_is_only_passed_on_is_found(write: Write) -> None:
         web.session.set("team", team)
     """
     graph = graph_of_source(write("program.py", HEAD + code.replace("\n    ", "\n")))
-    assert {node.id for node in graph.nodes} == {"__start__", "a", "b", "_participants", "__end__"}
+    assert {node.id for node in graph.nodes} == {"__start__", "a", "b", "__end__"}
+
+
+def test_a_factory_that_another_function_calls_is_no_workflow(write: Write) -> None:
+    """Its agents are part of the workflow of its caller, though the file calls neither."""
+    code = """
+    def one(name): return AssistantAgent(name, client)
+    def build(names): return RoundRobinGroupChat([one("a"), one(names[0])], max_turns=4)
+    """
+    path = write("program.py", HEAD + code.replace("\n    ", "\n"))
+    assert [workflow.name for workflow in graphs_of_source(path).workflows] == ["build"]
 
 
 def test_conditional_participants_are_all_included(write: Write) -> None:

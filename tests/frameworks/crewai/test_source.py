@@ -158,6 +158,24 @@ a = Task(name="a", description="d", expected_output="o", agent=x)
 b = ConditionalTask(name="b", description="d", expected_output="o", agent=x, condition=lambda out: len(out.raw) > 9)
 crew = Crew(agents=[x], tasks=[a, b])
 
+# a task that may be left out: a:llm b:llm c:llm (>a a?b a>c b?c c>)
+import os
+x = Agent(role="x", goal="g", backstory="b")
+tasks = [Task(name="a", description="d", expected_output="o", agent=x)]
+if os.getenv("CHECK"):
+    tasks.append(Task(name="b", description="d", expected_output="o", agent=x))
+tasks.append(Task(name="c", description="d", expected_output="o", agent=x))
+crew = Crew(agents=[x], tasks=tasks)
+
+# one of two tasks: a:llm b:llm c:llm (?a (?b a?c b?c c>)
+def first(who, model):
+    if model:
+        return Task(name="a", description="d", expected_output="o", agent=who, output_pydantic=model)
+    return Task(name="b", description="d", expected_output="o", agent=who)
+def build(model=None):
+    x = Agent(role="x", goal="g", backstory="b")
+    return Crew(agents=[x], tasks=[first(x, model), Task(name="c", description="d", expected_output="o", agent=x)])
+
 # tools in a class, and a crew of the flow's own: begin:subgraph w:tool+look_it_up+other (>begin begin?w w?w begin?) w?)
 class Tools:
     @tool("Look it up")

@@ -97,6 +97,44 @@ for name in ["a", "b", "c"]:
     g.add_edge(name, END)
 g.add_conditional_edges(START, choose, ["a", "b", "c"])
 
+# with a condition whose result is not seen, so that it may be a list: a:llm b:llm (>a a*b a?) b>)
+from somewhere import far
+g = StateGraph(State)
+g.add_node("a", step)
+g.add_node("b", step)
+g.add_edge(START, "a")
+g.add_conditional_edges("a", lambda state: far(state), {"more": "b", "done": END})
+g.add_edge("b", END)
+graph = g.compile()
+
+# with a condition whose result is a string, though not a known one: a:llm b:llm c:llm (>a a?b a?) b?c b?) c?a c?)
+from somewhere import far
+g = StateGraph(State)
+g.add_node("a", step)
+g.add_node("b", step)
+g.add_node("c", step)
+g.add_edge(START, "a")
+g.add_conditional_edges("a", lambda state: state["text"], {"more": "b", "done": END})
+g.add_conditional_edges("b", lambda state: f"{far(state)}", {"more": "c", "done": END})
+g.add_conditional_edges("c", lambda state: "done" if state["text"] else far(state), {"more": "a", "done": END})
+graph = g.compile()
+
+# with a condition on a field, which has other values than its default: a:llm b:llm c:llm (>a a?b a?c b>) c>)
+from pydantic import BaseModel
+class Draft(BaseModel):
+    approved: bool = False
+def choose(state: Draft):
+    return "b" if state.approved else "c"
+g = StateGraph(Draft)
+g.add_node("a", step)
+g.add_node("b", step)
+g.add_node("c", step)
+g.add_edge(START, "a")
+g.add_conditional_edges("a", choose)
+g.add_edge("b", END)
+g.add_edge("c", END)
+graph = g.compile()
+
 # with a condition that is declared to return a list: a:llm b:llm (*a (*b a>) b>)
 def choose(state) -> list[str]:
     return state["text"]

@@ -46,6 +46,15 @@ if __name__ == "__main__":
     import asyncio
     asyncio.run(main())
 
+# with decorated functions: a:tool+look!+find (>a a>)
+from agents.decorators import tool
+from elsewhere import measured
+@tool(needs_approval=True)
+def look(url: str) -> str: return url
+@measured(times=3)
+def find(url: str) -> str: return url
+a = Agent(name="a", tools=[look, find])
+
 # made inside what runs it: a:tool+post!+use_b b:tool+fetch (>a a?b b>a a?)
 async def main():
     b = Agent(name="b", tools=[fetch])

@@ -236,10 +236,10 @@ class _AdkTraversal:
             has_alternatives = self._runs_own_code(node, member) or bool(targets or box.runs or _delegated(member))
             exits.append(RegionExit(node, "final response" if has_alternatives else "", conditional=has_alternatives))
             escalates = escalates or box.escalates
-        back = [
-            RegionExit(unknown_node, "transfer_to_agent", conditional=True) for unknown_node in sorted(unknown_nodes)
-        ]
-        self.assembly.connect(back, [RegionEntry(self._llm(member, within)[0]) for member in members])
+        reachable = [*(self._llm(member, within)[0] for member in members), *sorted(unknown_nodes)]
+        for unknown_node in sorted(unknown_nodes):  # it may transfer to its parent and peers
+            entries = [RegionEntry(other) for other in reachable if other != unknown_node]
+            self.assembly.connect([RegionExit(unknown_node, "transfer_to_agent", conditional=True)], entries)
         if escalates:
             exits += [replace(region_exit, escalated=True) for region_exit in exits if not region_exit.escalated]
         return Region((RegionEntry(self._llm(first, within)[0]),), tuple(exits), frozenset(nodes))
@@ -304,9 +304,7 @@ class _AdkTraversal:
         held = agents_held(agent) if _own_code(agent) is not None else []
         if held:
             self.assembly.mark_unknown(
-                node,
-                EDGES,
-                "its class overrides the run method; any agent that it holds may follow at any time",
+                node, EDGES, "its class overrides the run method; any agent that it holds may follow at any time"
             )
         for held_agent in held:
             family = (

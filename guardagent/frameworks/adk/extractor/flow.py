@@ -133,6 +133,7 @@ class _AgentFlow(PathWalker[_Front]):
         self._region_nodes: set[str] = {node}
         self._closing: dict[str, tuple[ast.expr, NameScope]] = {}
         self._consumed: set[int] = set()
+        self._runs_first: list[bool] = []  # of each try: whether it begins with a run of an agent
         self._depth = 0
 
     def followed(self) -> tuple[Region, set[str]]:
@@ -164,9 +165,19 @@ class _AgentFlow(PathWalker[_Front]):
     def loop_state(self, begin: _Front, end: _Front, rounds: int) -> _Front | None:  # noqa: ARG002 - two rounds suffice
         return tuple(replace(leave, back=True) for leave in end) if rounds == 1 else None
 
+    def _guarded(self, node: ast.Try, state: _Front) -> tuple[list[_Front | None], _Front | None]:
+        first = node.body[0]
+        source, where = self._source(first.iter) if isinstance(first, ast.AsyncFor) else (first, self.here)
+        self._runs_first.append(isinstance(source, ast.Call) and self._agent_calls.run_by(source, where) is not None)
+        result = super()._guarded(node, state)
+        self._runs_first.pop()
+        return result
+
     def exception_state(self, before: _Front, reached: list[_Front]) -> _Front:
+        """An exception of a statement that runs an agent comes from that agent, so it has begun."""
         nodes = {leave.node for front in reached for leave in front}
-        return (*before, *(RegionExit(node, conditional=True) for node in sorted(nodes)))
+        kept = () if self._runs_first[-1] and nodes else before
+        return (*kept, *(RegionExit(node, conditional=True) for node in sorted(nodes)))
 
     def uncaught(self, raised: _Front) -> None:  # noqa: ARG002 - an exception ends the run
         return None

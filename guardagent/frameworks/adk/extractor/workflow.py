@@ -232,13 +232,7 @@ def _for_each_item(region: Region) -> Region:
 
 def _describe_tool(traversal: Traversal, own: str, name: str, box: AgentTools, within: tuple[str, ...]) -> None:
     traversal.assembly.describe(
-        own,
-        "tool",
-        name,
-        tools=box.names,
-        gated_tools=box.gated,
-        **box.metadata(),
-        within=within,
+        own, "tool", name, tools=box.names, gated_tools=box.gated, **box.metadata(), within=within
     )
     for inner, target in box.runs:
         traversal.call(own, inner, target)

@@ -166,9 +166,7 @@ def _all_names(builder: ObjectStub, values: Values, line: int) -> list[str]:
     names = _known_names(builder, values)
     known = bool(names) or values.complete
     _note_incomplete(
-        builder,
-        Values((), known),
-        f"line {line}: an end of an edge is unknown; it is assumed to be any agent",
+        builder, Values((), known), f"line {line}: an end of an edge is unknown; it is assumed to be any agent"
     )
     return list(dict.fromkeys(names if known else _graph(builder).nodes))
 

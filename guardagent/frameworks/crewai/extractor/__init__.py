@@ -278,13 +278,7 @@ class FlowMethod:
         for step in steps.by_key.values():
             tools |= self._tools(step)
         certain = steps.is_straight and steps.kinds == {"tool"}
-        region = self._single_node(
-            node,
-            "tool",
-            tools,
-            model_chooses=not certain,
-            **tools.marks(),
-        )
+        region = self._single_node(node, "tool", tools, model_chooses=not certain, **tools.marks())
         return self._add_feedback(region) if self.has_feedback else region
 
     def _tools(self, step: BodyStep) -> CrewTools:

@@ -26,7 +26,17 @@ from guardagent.frameworks.crewai.extractor.objects import (
     tool_name,
     unseen_of,
 )
-from guardagent.workflow.extraction import Assembly, Region, RegionEntry, RegionExit, UnknownValue, alternatives, single
+from guardagent.workflow.extraction import (
+    Alternatives,
+    Assembly,
+    Region,
+    RegionEntry,
+    RegionExit,
+    UnknownValue,
+    alternatives,
+    sequence,
+    single,
+)
 from guardagent.workflow.model.graph import EDGES, TOOLS, EdgeKind, NodeKind, Unseen, mark
 from guardagent.workflow.python_source.bodies import opaque_calls_in
 from guardagent.workflow.python_source.outcomes import source_text
@@ -112,6 +122,10 @@ class Crew:
         known = elements_of(reader, crew, "tasks", unknown=True) if self.is_known else listed
         self.tasks = [item for item in known.items if item is not OPEN]
         self.has_others = not listed.complete or OPEN in listed.items or not self.tasks
+        places: list[Any] = list(getattr(crew, "tasks", None) or ())
+        is_plain = not any(_is_asynchronous(task) or _condition(task) is not None for task in self.tasks)
+        repeats = any(isinstance(place, Alternatives) and place.repeated for place in places)
+        self.places = places if is_plain and not self.has_others and not repeats else []
 
     @property
     def is_hierarchical(self) -> bool:
@@ -218,21 +232,33 @@ def crew_region(assembly: Assembly, reader: CrewReader, crew_object: Any, within
     """The region of a crew."""
     crew = Crew(reader, crew_object)
     entries: list[RegionEntry] = []
-    sequence = _TaskSequence(assembly, entries)
+    in_order = _TaskSequence(assembly, entries)
     regions = [_task(assembly, crew, task, place, within) for place, task in enumerate(crew.tasks, 1)]
+    if not crew.is_known and crew.places:
+        made = {id(task): region for task, region in zip(crew.tasks, regions, strict=True)}
+        return replace(sequence(assembly, (_place(assembly, place, made) for place in crew.places)), empty=False)
     if not crew.is_known:
         return _in_any_order(assembly, regions, within, others=crew.has_others)
     for place, (task, region) in enumerate(zip(crew.tasks, regions, strict=True)):
         if _is_asynchronous(task):
-            sequence.add_parallel(region, "parallel" if _runs_in_parallel(crew.tasks, place) else "direct")
+            in_order.add_parallel(region, "parallel" if _runs_in_parallel(crew.tasks, place) else "direct")
         else:
-            sequence.add(region, _condition(task))
-    exits = sequence.exits or ()
+            in_order.add(region, _condition(task))
+    exits = in_order.exits or ()
     nodes = frozenset[str]().union(*(region.nodes for region in regions))
     if assumed := field(crew_object, "order_assumed"):  # of tasks that no crew of the file takes
         for node in nodes:
             assembly.mark_unknown(node, EDGES, assumed)
     return Region(tuple(entries), exits, nodes, empty=not entries)
+
+
+def _place(assembly: Assembly, place: Any, made: dict[int, Region]) -> Region:
+    """The region of a task, of a list of tasks, or of alternatives of these."""
+    if isinstance(place, Alternatives):
+        return alternatives(assembly, [_place(assembly, option, made) for option in place.options], place.repeated)
+    if isinstance(place, list):
+        return sequence(assembly, (_place(assembly, part, made) for part in place))
+    return made[id(place)]
 
 
 def _in_any_order(assembly: Assembly, regions: list[Region], within: tuple[str, ...], *, others: bool) -> Region:

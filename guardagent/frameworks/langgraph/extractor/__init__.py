@@ -35,6 +35,7 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module, is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, TOOLS, EdgeKind, Graph, GraphBuilder, NodeKind, mark
+from guardagent.workflow.python_source.values import Arguments, Class, Instance, PartialFunction, exactly
 
 ALL = "*"
 
@@ -274,7 +275,9 @@ class StateGraphReader:
     def _branch(self, source: str, branch: Any) -> Iterator[NodeLink]:
         """The edges of a condition: by its path map, else by what its function declares or can return."""
         opened = open_runnable(branch.path)
-        bodies = [node_body(function) for function in opened.functions]
+        schema = getattr(self.state_graph, "state_schema", None)
+        state = Arguments((exactly(Instance(schema)),) if isinstance(schema, type | Class) else ())
+        bodies = [node_body(PartialFunction(function, state)) for function in opened.functions]
         for body in bodies:
             if body.asks:
                 yield from self._record_question(source, always=body.always_asks)

@@ -13,6 +13,7 @@ from guardagent.workflow.python_source.values import (
     Arguments,
     CallResult,
     ImportedName,
+    Instance,
     Sequence,
     Table,
     Values,
@@ -101,10 +102,15 @@ class NodeBody(FunctionSummary):
 
     @property
     def returned_together(self) -> frozenset[str] | None:
-        """The strings in lists that it can return, which name nodes that all run; None if they are not all known."""
+        """The strings in lists that it can return, which name nodes that all run; None if they are not all known.
+
+        A result that the source does not determine counts as one string if an annotation or another result is one.
+        """
         listed = _listed(self.return_values)
-        unread = not (self.return_values.complete and self.source_known)
-        return None if not listed.complete or (unread and any(map(_is_list, self.return_types))) else listed.known
+        names = [part for part in self.return_types if _is_name(part)]
+        is_one = bool(names) or any(map(_is_string, self.return_values.known))
+        unread = not self.strings.complete and (not is_one or any(map(_is_list, names)))
+        return None if unread or not listed.complete else listed.known
 
     @property
     def goto_together(self) -> frozenset[str] | None:
@@ -278,10 +284,18 @@ def _several(value: object) -> tuple[Values, ...]:
     return tuple(map(exactly, items)) if len(items) > 1 else ()
 
 
+def _is_name(part: AnnotatedType) -> bool:
+    """Whether an annotation allows for names of nodes, single or in a list."""
+    return (part.type is str or part.values is not None) and "Command" not in part.within
+
+
 def _is_list(part: AnnotatedType) -> bool:
-    """Whether an annotation allows for a list of names."""
-    names = part.type is str or part.values is not None
-    return names and "Command" not in part.within and not _LISTS.isdisjoint(part.within)
+    return not _LISTS.isdisjoint(part.within)
+
+
+def _is_string(value: object) -> bool:
+    """Whether a result is a string, known or not."""
+    return isinstance(value, str) or (isinstance(value, Instance) and value.of is str)
 
 
 def _literal_strings(parts: Iterator[AnnotatedType]) -> frozenset[str]:

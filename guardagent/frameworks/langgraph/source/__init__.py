@@ -444,7 +444,8 @@ def _decorated(
 def _made(interpreter: Interpreter, name: str, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of a class or function by its name."""
     if name in _GRAPHS:
-        return exactly(SourceGraph(interpreter, line))
+        schema = next(iter(arguments.values_of("state_schema", 0).known), None)
+        return exactly(SourceGraph(interpreter, line, state_schema=schema))
     if name in {"from_function", "StructuredTool", "Tool"}:
         return tool_of_function(interpreter, arguments)
     if name == "create_handoff_tool":

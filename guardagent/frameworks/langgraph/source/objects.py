@@ -97,6 +97,7 @@ class SourceGraph(GraphStub):
     unseen: list[str] = field(default_factory=list)
     default_handler: Values | None = None
     compiled_from: SourceGraph | None = None
+    state_schema: object = None
     written: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ class SourceGraph(GraphStub):
 
     def choose(self, source: str, targets: list[str]) -> None:
         """Adds a choice among some nodes, which the framework makes."""
-        path = SourceValue(NOTHING, self.interpreter)
+        path = SourceValue(exactly(_NEXT), self.interpreter)
         self.branches.setdefault(source, {})["choice"] = ConditionalBranch(path, {name: name for name in targets})
 
     def connect(self, sources: list[str] | None, targets: list[str] | None, line: int) -> None:
@@ -200,6 +201,8 @@ class SourceGraph(GraphStub):
     def add_conditional_edges(self, arguments: Arguments, line: int) -> None:
         sources = self._names(arguments, "source", 0)
         path, path_map = arguments.values_of("path", 1), arguments.get("path_map", 2) or exactly(None)
+        if any(path_of(value).endswith(".tools_condition") for value in path.known):
+            path = exactly(_NEXT)
         ends = self._ends(path) if path_map.known == (None,) else self._path_map(path_map)
         unknown_ends = ends is None and path_map.known != (None,)
         if sources is None:
@@ -207,17 +210,14 @@ class SourceGraph(GraphStub):
         name = name_of(path.known[0]) if path.known else "condition"
         for source in sources if sources is not None else [START, *self.nodes]:
             branches = self.branches.setdefault(source, {})
-            branches[f"{name}:{line}:{len(branches)}"] = ConditionalBranch(
-                SourceValue(path, self.interpreter), ends, unknown_ends
-            )
+            made = SourceValue(path, self.interpreter)
+            branches[f"{name}:{line}:{len(branches)}"] = ConditionalBranch(made, ends, unknown_ends)
 
     def set_conditional_entry_point(self, arguments: Arguments, line: int) -> None:
         self.add_conditional_edges(Arguments((exactly(START),)).then(arguments), line)
 
     def _ends(self, path: Values) -> dict[Any, str] | None:
         """The path map of a condition without one, as LangGraph derives it from a `Literal` return annotation."""
-        if any(path_of(value).endswith(".tools_condition") for value in path.known):
-            return {"tools": "tools", END: END}
         if len(path.known) != 1 or not isinstance(path.known[0], Function):
             return None
         parts = types.return_types(self.interpreter, path.known[0])
@@ -342,6 +342,10 @@ class FixedRunnable(RunnableStub):
         contents.server_tools += self.contents.server_tools
         contents.middleware += self.contents.middleware
         return ()
+
+
+_NEXT = FixedRunnable(RunnableContents(functions=[FixedFunction(FunctionSummary(return_values=exactly("tools", END)))]))
+"""A condition of the framework, which chooses one of its targets: without others, the tools or the end."""
 
 
 @dataclass(eq=False)

@@ -96,7 +96,7 @@ def events_of(values: Values, evaluator: Evaluator, *, listed: bool = False) -> 
         )
         for item in inside if listed else ([] if inside else [value]):
             kind = evaluator.class_shown(
-                item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item),
+                item.callee if isinstance(item, CallResult) else item.of if isinstance(item, Instance) else type(item)
             )
             if is_event(kind):
                 events[kind] = None
