@@ -45,7 +45,7 @@ from guardagent.server.console import (
     options,
     render,
 )
-from guardagent.server.console.pages import PAGES
+from guardagent.server.console.pages import PAGES, choose_tenant
 from guardagent.server.console.sign_in import ATTEMPT_SECONDS, ProviderSignIn
 from guardagent.server.http import NEWCOMER_SECONDS, NEWCOMERS, Slots, error_answer
 from guardagent.server.service.guard_service import GuardService
@@ -258,6 +258,8 @@ class ConsoleApplication:
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
+        if page.method == "GET" and not page.is_part and who["chooses_tenant"] and not who["tenant"]:
+            return await run_in_threadpool(lambda: _response(choose_tenant(self._service), who))
         console_request = ConsoleRequest(caller, request.path_params, query, form, self._address(request))
         if page.is_part:
             work = partial(self._part, page, console_request, who)

@@ -13,7 +13,7 @@ from typing import Any
 from guardagent._support import json_values
 from guardagent.enforcement.wire import loads
 from guardagent.errors import ForbiddenError, InputError
-from guardagent.server.access import AccessedOperation, CallerRole
+from guardagent.server.access import EVERY_TENANT, AccessedOperation, CallerRole
 from guardagent.server.approvals import fits
 from guardagent.server.cards import card_of
 from guardagent.server.console import (
@@ -33,6 +33,18 @@ from guardagent.server.service.guard_service import MAX_TIMELINE, GuardService
 from guardagent.server.service.guards import HostSession
 from guardagent.server.service.reports import COUNTED, PERIODS, as_csv, report_rows
 from guardagent.server.service.stores import MAX_SCANNED
+
+# --- tenants, for an admin of all
+
+_TENANTS = 200
+
+
+def choose_tenant(service: GuardService) -> Answer:
+    """Shows the tenants, those first in which most calls wait."""
+    waiting = {name: len(service.approvals.waiting(name)) for name in sorted(service.tenants() - {EVERY_TENANT})}
+    names = sorted(waiting, key=lambda name: -waiting[name])
+    return ShownPage("tenants.html", {"names": names[:_TENANTS], "waiting": waiting})
+
 
 # --- calls that agents may not make without a person
 

@@ -251,7 +251,7 @@ class GuardService:
         self.approvals = ApprovalDesk(self.stores.state, outbox.add)
         self.stop_desk = StopDesk(self.stops, self.sessions, self.guards, self.approvals, self.stores.log)
         self.channels = ChannelDelivery(outbox, self.approvals, channels, self.log.entry)
-        self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self._tenants)
+        self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self.tenants)
         self.history = PolicyHistory(self.stores.state)
         for name in settings.policies:
             self.history.note(name, self.policies.current(name))
@@ -262,7 +262,7 @@ class GuardService:
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
 
-    def _tenants(self) -> frozenset[str]:
+    def tenants(self) -> frozenset[str]:
         """Returns the tenants with sessions or tokens, whose logs may have entries."""
         return self.tokens.tenants() | frozenset(self.sessions.tenants())
 

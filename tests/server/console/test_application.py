@@ -287,9 +287,14 @@ def test_who_sees_all_tenants_has_no_button_that_cannot_work(server: LocalServer
     roles = frozenset({CallerRole.ADMIN, CallerRole.APPROVER})
     server.tokens["all"] = TokenStore(tmp_path / "tokens.db").create(Caller("root", roles, "*"), 3600.0)[1]
     approvals = _wants(server, 1)
-    page = Visitor(server).sign_in("all").get("/approvals?tenant=shop").text
+    visitor = Visitor(server).sign_in("all")
+    page = visitor.get("/approvals?tenant=shop").text
     assert _cards(page) == approvals
     assert "data-approve" not in page
+    choice = visitor.get("/approvals").text
+    rows = re.findall(r'href="\?tenant=(\w+)">\w+</a></th><td>(\d*)</td>', choice)
+    assert rows == [("shop", "1"), ("bank", "")], "the tenant in which calls wait is first"
+    visitor.get("/approvals/rows", 404)
 
 
 def test_an_error_says_that_nothing_was_done(server: LocalServer, pending: str) -> None:
