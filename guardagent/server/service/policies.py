@@ -345,12 +345,14 @@ class PolicyVersionRecord:
         since: when a server first had it in force, or had it again; in seconds since the epoch.
         rules: the rules in words, by their ids.
         messages: the messages of their authors, by their ids; of rules that have any.
+        commit: the commit that the files came from when they were loaded last; empty if no file names it.
     """
 
     digest: str
     since: float
     rules: Mapping[str, str]
     messages: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
 
     @classmethod
     def of(cls, version: Policies, since: float = 0.0) -> PolicyVersionRecord:
@@ -381,14 +383,15 @@ class PolicyHistory:
     def __init__(self, state: StateStore) -> None:
         self._state = state
 
-    def note(self, name: str, version: Policies) -> None:
-        """Notes that a version is in force. One that is there and is not the newest is so again."""
-        newest = self.versions(name, 1)
-        if newest and newest[0].digest == version.digest:
+    def note(self, name: str, version: Policies, commit: str) -> None:
+        """Notes that a version is in force, and its commit. One that is there and is not the newest is so again."""
+        newest = [record for record in self.versions(name, 1) if record.digest == version.digest]
+        if newest and newest[0].commit == commit:
             return
         self._state.delete(_KIND, name, version.digest)
-        record = PolicyVersionRecord.of(version, time.time())
+        record = PolicyVersionRecord.of(version, newest[0].since if newest else time.time())
         value = {"since": record.since, "rules": dict(record.rules), "messages": dict(record.messages)}
+        value |= {"commit": commit} if commit else {}
         self._state.add(_KIND, name, version.digest, value)
 
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
@@ -490,13 +493,15 @@ class PolicyReports:
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
         texts = PolicyVersionRecord.of(current)
-        earlier = next((record for record in self._history.versions(name, 2) if record.digest != current.digest), None)
+        known = self._history.versions(name, 2)
+        earlier = next((record for record in known if record.digest != current.digest), None)
         verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, self.digests(name), verdicts)
         shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
         return {
             "name": name,
             "digest": current.digest,
+            "commit": next((record.commit for record in known if record.digest == current.digest), ""),
             "rules": hits,
             "texts": texts,
             "changed": None if earlier is None else changes(earlier, texts),

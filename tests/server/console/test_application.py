@@ -16,9 +16,9 @@ from guardagent.errors import InputError
 from guardagent.server.access import PERMITTED, Caller, CallerRole, TokenStore
 from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.console.pages import PAGES
-from guardagent.server.settings import ConsoleSettings, read_server_settings
+from guardagent.server.settings import ConsoleSettings, PolicySettings, ServerSettings, read_server_settings
 from guardagent.server.state import open_state
-from tests.server.servers import POLICIES, ROLES, LocalServer, local_server
+from tests.server.servers import POLICIES, ROLES, LocalServer, local_server, local_settings
 
 HOSTILE = "<script>alert(1)</script>\n\x1b[31mred\u202e"
 
@@ -335,6 +335,23 @@ def test_versions_show_what_changed(server: LocalServer, tmp_path: Path) -> None
     assert re.search(r"small_refunds</b> was changed\s*<p class=\"text\"><del>.*100.*</del>.*<ins>.*70.*</ins>", page)
 
     assert "small_refunds was changed: at most 100" in _unfolded(visitor.get("/policies/default").text)
+
+
+def test_a_version_has_the_commit_from_which_its_files_were_loaded(tmp_path: Path) -> None:
+    commit, files = tmp_path / "COMMIT", local_settings(tmp_path).policies["default"].files
+    commit.write_text("3f2a9c1d\n")
+    policies = {"default": PolicySettings(files, commit_file=commit)}
+    with local_server(tmp_path, settings=ServerSettings(policies, f"sqlite:{tmp_path / 'state'}")) as server:
+        visitor = Visitor(server).sign_in("shop.admin")
+        fields = {"csrf": visitor.csrf(), "action": "reload"}
+        for text in ("3f2a9c1d", "77aa01"):
+            commit.write_text(text)
+            visitor.post("/policies/default", fields)
+            for path in ("/policies/default", "/policies/default/versions"):
+                assert f"commit <code>{text}</code>" in visitor.get(path).text
+        commit.write_text("two words")
+        assert "Nothing was changed. " in visitor.post("/policies/default", fields, 422).text
+        assert len(server.service.history.versions("default")) == 1
 
 
 class _Unfolded(HTMLParser):
