@@ -567,14 +567,20 @@ class PolicyReports:
         return {name: value for name, value in args.items() if name in read} or dict(args)
 
     def escalating_call(self, tenant: str) -> tuple[str, str, list[str]] | None:
-        """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule."""
+        """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule.
+
+        A tool whose arguments a rule names comes first: `refund(amount=1000)` says more than a call of a pack's tool.
+        """
         for name in self._policies.names(tenant):
             rules = self._policies.current(name).rules
             asks = (rule for rule in rules if rule.source.on_violation is Decision.ESCALATE)
-            tool = min((tool for rule in asks for tool in rule.tools if tool.isidentifier()), default=None)
-            if tool is not None:
-                read = [argument for rule in rules for part in rule.rules for argument in named_arguments(part)]
-                return name, tool, sorted({argument.name for argument in read if tool in argument.tools})
+            tools = {tool: set[str]() for rule in asks for tool in rule.tools if tool.isidentifier()}
+            for argument in (argument for rule in rules for part in rule.rules for argument in named_arguments(part)):
+                for tool in tools.keys() & argument.tools:
+                    tools[tool].add(argument.name)
+            if tools:
+                tool = min(tools, key=lambda tool: (not tools[tool], tool))
+                return name, tool, sorted(tools[tool])
         return None
 
 
