@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -315,14 +316,25 @@ _LIVE = (
 
 # --- the log: search and verification
 
-_LOG_ROWS = 100
+_LOG_ROWS, _EXPORTED = 100, 10_000
+_LOG_FILTERS = "kind", "decision", "tool", "session", "text"
+
+
+def _fitting_entries(service: GuardService, request: ConsoleRequest, limit: int) -> list[dict[str, Any]]:
+    """Returns the newest entries that fit the filters of the address, in order."""
+    criteria = {name: value or None for name, value in _chosen(request, *_LOG_FILTERS).items()}
+    text = criteria.pop("text") or ""
+    return service.log.entries(request.tenant, None, limit, criteria, _number(request, "before"), text)
+
+
+def _export_log(service: GuardService, request: ConsoleRequest) -> Answer:
+    lines = [json.dumps(entry) for entry in _fitting_entries(service, request, _EXPORTED)]
+    return DownloadedFile("log.jsonl", "application/jsonl", "".join(f"{line}\n" for line in lines))
 
 
 def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
-    chosen = _chosen(request, "kind", "decision", "tool", "session")
-    criteria = {name: value or None for name, value in chosen.items()}
-    chosen |= _chosen(request, "text")
-    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _number(request, "before"), chosen["text"])
+    chosen = _chosen(request, *_LOG_FILTERS)
+    entries = _fitting_entries(service, request, _LOG_ROWS)
     more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
     shown = {"entries": entries[::-1], "chosen": chosen, "more": more, "scanned": MAX_SCANNED}
     return ShownPage("log.html", {**shown, **_next_step(service, request)})
@@ -335,6 +347,7 @@ def _verify_log(service: GuardService, request: ConsoleRequest) -> Answer:
 _LOG = (
     ConsolePage("/log", AccessedOperation.READ_LOG, _search_log, "Log", 7),
     ConsolePage("/log/verify", AccessedOperation.READ_LOG, _verify_log),
+    ConsolePage("/log/export", AccessedOperation.READ_LOG, _export_log),
 )
 
 

@@ -275,11 +275,9 @@ class CandidatePolicies:
             days: replays only conversations that had a verdict in the last days; None for all.
 
         Raises:
-            InputError: as `read`; or the log is not a file.
+            InputError: as `read`.
             RequestConflictError: another replay is running on this server.
         """
-        if "://" in log:
-            raise InputError("the log is in a database; export it, and use 'guardagent replay'")
         candidate = self.read(name, text)
         since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).isoformat()[:19]
 
@@ -289,7 +287,7 @@ class CandidatePolicies:
         if not self._replaying.acquire(blocking=False):
             raise RequestConflictError("another replay is running on this server; try again later")
         try:
-            report = replay(Path(log), ReplayPolicy(candidate), selects=selects)
+            report = replay(log, ReplayPolicy(candidate), selects=selects)
         finally:
             self._replaying.release()
         more = {"changed": report.table.changed, "conversations": report.conversations, "notes": report.notes}

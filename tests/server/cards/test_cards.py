@@ -42,7 +42,7 @@ def card(text: str = "x", **more: Any) -> ApprovalCard:
         ],
         **more,
     }
-    views = {"policy": RenderedView(text, (), True), "host": RenderedView("\n".join(["row" * 99] * 30))}
+    views = {"policy": RenderedView(text, is_diff=True), "host": RenderedView("\n".join(["row" * 99] * 30))}
     evidence = [EvidenceItem(text, {"amount": 90, "note": text}, {})] * 6
     expected = {**EXPECTED, "reasons": [text]} if approval["status"] == "pending" else None
     about = evidence, differences(args, evidence), expected, views

@@ -509,6 +509,7 @@ def test_the_log_is_searched_for_any_letters(server: LocalServer) -> None:
     visitor = Visitor(server).sign_in("shop.auditor")
     for text, hits in (("jÜRGEN", 1), ("ąĆ", 1), ("LOGIN", 1), ("jurgen", 0)):
         assert visitor.get(f"/log?text={text}").text.count("The whole entry") == hits, text
+        assert len(visitor.get(f"/log/export?text={text}").text.splitlines()) == hits
 
 
 def test_an_unknown_page_and_a_wrong_method(server: LocalServer) -> None:
