@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -468,10 +469,12 @@ def test_reports_show_rules_by_day_and_export_the_same_numbers(server: LocalServ
         agent.check("s2", f"c{at}", "refund", order="a", amount=1)
     page = visitor.get("/reports?days=7").text
     text = _unfolded(page)
-    assert "login_first log in first 3 denied" in text
-    assert "small_refunds at most 100 1 escalated" in text
+    assert "login_first in the log log in first 3 denied" in text
+    assert "small_refunds in the log at most 100 1 escalated" in text
     assert "2 of 4 rules neither denied, escalated nor warned once : refunded already" in text
     assert re.search(r'aria-label="By day: \d{4}-\d\d-\d\d 3 denied, \d{4}-\d\d-\d\d 1 escalated"', page)
+    link = html.unescape(re.findall(r'href="/console(/log[^"]*)" aria-label="Verdicts of login_first', page)[0])
+    assert visitor.get(link).text.count('<span class="decision deny">') == 3
     rows = visitor.get("/reports/export?days=7&form=json").json()
     assert [(row["rule"], row["denied"], row["escalated"]) for row in rows] == [
         ("login_first", 3, 0),
