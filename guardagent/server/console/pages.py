@@ -77,7 +77,8 @@ def _count_approvals(service: GuardService, request: ConsoleRequest) -> Answer:
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
     """Returns what waits, the most urgent first, by the filters of the address; then what was decided.
 
-    What waits in one session is one card, as urgent as its most urgent call: the agent proposed it in one turn.
+    What waits in one session is one card, as urgent as its most urgent call: the agent proposed it in one turn. Cards
+    that an approver may answer come before those that wait for others.
     """
     waiting, chosen = service.approvals.waiting(request.tenant), _chosen(request, *_FILTERS)
     choices = {name: set().union(*map(of, waiting)) - {None, ""} for name, of in _FILTERS.items()}
@@ -86,7 +87,9 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
     start = _number(request, "skip") or 0
     approvals, cursor = service.approvals.page(request.tenant, _number(request, "before"), _DECIDED)
     urgency = {approval["session"]: at for at, approval in reversed([*enumerate(fitting)])}
-    fitting.sort(key=lambda approval: urgency[approval["session"]])
+    is_approver = CallerRole.APPROVER in request.caller.roles
+    mine = {approval["session"] for approval in fitting if is_approver and _is_mine(request, approval)}
+    fitting.sort(key=lambda approval: (approval["session"] not in mine, urgency[approval["session"]]))
     calls = [_row(service, request, approval) for approval in fitting[start : start + _CARDS]]
     return {
         "cards": [list(group) for _, group in groupby(calls, itemgetter("session"))],
@@ -105,10 +108,13 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
     }
 
 
+def _is_mine(request: ConsoleRequest, approval: Mapping[str, Any]) -> bool:
+    return any(fits(entry, request.caller.groups) for entry in approval["may_answer"])
+
+
 def _row(service: GuardService, request: ConsoleRequest, approval: Mapping[str, Any]) -> dict[str, Any]:
-    is_mine = any(fits(entry, request.caller.groups) for entry in approval["may_answer"])
     read, views = service.reports.shown_arguments(approval), service.views(request.tenant, approval)
-    return {**approval, "read": read, "is_mine": is_mine, "rendered": views}
+    return {**approval, "read": read, "is_mine": _is_mine(request, approval), "rendered": views}
 
 
 def _answered(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
