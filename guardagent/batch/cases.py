@@ -24,7 +24,7 @@ from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.file.policy_file import PolicyFile
 from guardagent.policy.file.policy_keys import PERMITTED_FILES
 from guardagent.policy.language import ast
-from guardagent.policy.language.parser import named_arguments
+from guardagent.policy.language.parser import named_arguments, tools_read_whole
 from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.monitors.eventual import ExistsMonitor, ResponseMonitor
 from guardagent.policy.monitors.propositional import PropositionalMonitor
@@ -213,9 +213,14 @@ def explained(policies: Policies, case: Case) -> dict[str, Any]:
 
 
 def _read_by(parts: Iterable[ast.Rule], case: Case) -> Iterator[tuple[str, Any]]:
-    """Yields the arguments of the proposed call and the facts that a rule names, with their values."""
+    """Yields the arguments of the proposed call and the facts that a rule names, with their values.
+
+    A rule that takes the arguments of such a call as a whole, as those of packs do, names them all.
+    """
     call = case.proposed
     for part in parts:
+        if any(tool == call.tool or tool.startswith("@") for tool in tools_read_whole(part)):
+            yield from thaw(call.args).items()
         for argument in named_arguments(part):
             if argument.name in call.args or call.tool in argument.tools:
                 yield argument.name, thaw(call.args.get(argument.name, "(missing)"))

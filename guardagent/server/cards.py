@@ -19,6 +19,7 @@ from urllib.parse import quote
 from guardagent._support import json_values
 from guardagent.enforcement.wire import write_value
 from guardagent.errors import ForbiddenError, GuardError, InputError
+from guardagent.policy.views import RenderedView
 from guardagent.server.access import Caller, CallerRole
 from guardagent.server.approvals import ApprovalRecord
 from guardagent.server.console import render
@@ -41,6 +42,7 @@ class ApprovalCard:
         session: the session of the call; None if it cannot be shown.
         evidence, differences: see `evidence_of` and `differences`.
         expected: see `preview`; None if the approval is decided.
+        views: see `GuardService.views`.
     """
 
     one: JSON
@@ -50,6 +52,7 @@ class ApprovalCard:
     evidence: Sequence[EvidenceItem]
     differences: Mapping[str, list[tuple[str, str, Any]]]
     expected: JSON | None
+    views: Mapping[str, RenderedView]
 
     @property
     def title(self) -> str:
@@ -80,7 +83,8 @@ def card_of(service: GuardService, tenant: str, approval: JSON) -> ApprovalCard:
     args = approval["call"]["args"] if approval["args"] is None else approval["args"]
     read = service.reports.shown_arguments(approval)
     evidence = evidence_of(approval["call"].get("facts"), session["calls"] if session else [])
-    return ApprovalCard(approval, {**read, **args}, read, session, evidence, differences(args, evidence), expected)
+    about = evidence, differences(args, evidence), expected, service.views(tenant, approval)
+    return ApprovalCard(approval, {**read, **args}, read, session, *about)
 
 
 # --- the evidence for a reviewer: what the host knows, what earlier calls returned, and where a call differs from it

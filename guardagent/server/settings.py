@@ -308,6 +308,7 @@ def _require_approvers(people: Mapping[str, str]) -> None:
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_COMMIT = re.compile(r"[\x21-\x7e]{1,100}")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -325,6 +326,7 @@ class PolicySettings:
         max_replans: see `ToolGuard`.
         deadline: see `ToolGuard`.
         approvals: the rules for the approvals of its calls.
+        commit_file: has the commit of the repository that the files come from; None if nobody writes it down.
     """
 
     files: tuple[Path, ...]
@@ -335,12 +337,25 @@ class PolicySettings:
     max_replans: int = 3
     deadline: float = 10.0
     approvals: ApprovalRules = field(default_factory=ApprovalRules)
+    commit_file: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.files:
             raise InputError("'files' is empty; expected a path, or a list of paths")
         if self.state and not _FUNCTION.fullmatch(self.state):
             raise InputError(f"'state' is {self.state!r}; expected 'module:callable'")
+        self.commit()
+
+    def commit(self) -> str:
+        """Reads the commit; empty without its file.
+
+        Raises:
+            InputError: the file is missing, or its content is not a word of one line.
+        """
+        text = "" if self.commit_file is None else read_text(self.commit_file).strip()
+        if self.commit_file is not None and not _COMMIT.fullmatch(text):
+            raise InputError(f"{self.commit_file}: is not a commit; expected what 'git rev-parse HEAD' prints")
+        return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from guardagent.batch.replay.conversation import (
 )
 from guardagent.batch.traces import TraceStep
 from guardagent.errors import ContentError, InputError
+from guardagent.log.stores import is_address, open_reader
 from guardagent.log.verification import verify_log
 from guardagent.types import Decision, freeze, thaw
 from guardagent.types.values import SessionPrincipal
@@ -125,7 +126,7 @@ class ReplayReport:
 
 
 def replay(
-    path: Path,
+    path: Path | str,
     candidate: ReplayPolicy,
     against: ReplayPolicy | None = None,
     *,
@@ -138,7 +139,7 @@ def replay(
     """Compares a candidate with recorded decisions.
 
     Args:
-        path: an audit log, or a traces file.
+        path: an audit log or its address, or a traces file.
         candidate: the candidate.
         against: the other policy; without it, the decisions of the log.
         aliases: a tool's name in the host -> its name in the rules, for logs.
@@ -152,10 +153,10 @@ def replay(
         InputError: the file cannot be read, is neither of the two, was changed, or holds no decisions to compare with.
     """
     report = ReplayReport(DifferenceTable([*candidate.policies.ids, *(against.policies.ids if against else ())]))
-    if _holds_traces(path):
+    if not is_address(path) and _holds_traces(Path(path)):
         if against is None:
             raise InputError(f"{path}: traces hold no decisions to compare with; expected '--against FILE'")
-        _replay_traces(path, candidate, against, report)
+        _replay_traces(Path(path), candidate, against, report)
     else:
         _verify(path, key, report)
         _LogReplay(LogSteps(path, aliases or {}, facts, progress, selects), candidate, against, report).run()
@@ -172,11 +173,12 @@ def _holds_traces(path: Path) -> bool:
         return not file.read(9).startswith(b'{"entry":')
 
 
-def _verify(path: Path, key: bytes | None, report: ReplayReport) -> None:
+def _verify(path: Path | str, key: bytes | None, report: ReplayReport) -> None:
     log_report = verify_log(path, key=key)
     if log_report.status == "tampered":
         raise ContentError(
-            f"the log was changed: entry {log_report.first_bad} {log_report.problem}; run 'guardagent log verify'", path
+            f"the log was changed: entry {log_report.first_bad} {log_report.problem}; run 'guardagent log verify'",
+            open_reader(path).name,  # an address without its password
         )
     if log_report.status == "unchecked":
         report.notes.append(f"the log is not verified: {log_report.problem}")

@@ -293,14 +293,14 @@ class LogSteps:
     """The steps of an audit log.
 
     Attributes:
-        path: the log.
+        path: the log, or its address.
         aliases: a tool's name in the host -> its name in the rules.
         facts: the facts of the host at every call; None if they are unknown.
         progress: receives the number of the current entry, and that of the last one.
         selects: selects the conversations of entries with these fields; None selects all.
     """
 
-    path: Path
+    path: Path | str
     aliases: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
     progress: Progress = no_progress

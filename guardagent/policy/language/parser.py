@@ -299,6 +299,17 @@ def named_arguments(rule: ast.Rule) -> Iterator[NamedArgument]:
             yield from (NamedArgument((tool,), name) for tool, name in sorted(node.arguments))
 
 
+def tools_read_whole(rule: ast.Rule) -> Iterator[str]:
+    """Yields the tools of the calls whose arguments a rule reads as a whole, as `args(f)`; `@name` stands for a set."""
+    nodes = list(ast.walk(rule))
+    patterns = [node for node in nodes if isinstance(node, ast.Pattern)]
+    fields = [node.body for node in nodes if isinstance(node, ast.Field)]
+    for node in nodes:
+        if isinstance(node, ast.OfCall) and node.what == "args" and not any(node is body for body in fields):
+            pattern = _pattern_of(node.call, patterns)
+            yield from pattern.tools if pattern is not None else ()
+
+
 def _pattern_of(call: ast.Label | ast.Selected, patterns: list[ast.Pattern]) -> ast.Pattern | None:
     """Returns the pattern of a call; None if several patterns of the rule share its label."""
     if isinstance(call, ast.Selected):

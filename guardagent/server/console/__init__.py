@@ -201,10 +201,10 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
-def short(value: Any) -> str:
-    """Returns a value as JSON on one line, cut to a readable length."""
+def short(value: Any, most: int = _SHORT) -> str:
+    """Returns a value as JSON on one line, cut to a readable length of at most some characters."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def line(value: str) -> str:

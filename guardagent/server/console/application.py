@@ -45,11 +45,11 @@ from guardagent.server.console import (
     options,
     render,
 )
-from guardagent.server.console.pages import PAGES
+from guardagent.server.console.pages import PAGES, choose_tenant
 from guardagent.server.console.sign_in import ATTEMPT_SECONDS, ProviderSignIn
 from guardagent.server.http import NEWCOMER_SECONDS, NEWCOMERS, Slots, error_answer
 from guardagent.server.service.guard_service import GuardService
-from guardagent.server.settings import ConsoleSettings
+from guardagent.server.settings import DEFAULT_POLICY, ConsoleSettings
 from guardagent.server.state import StateStore, StoredItem
 
 if TYPE_CHECKING:
@@ -224,7 +224,8 @@ class ConsoleApplication:
                 session, caller = await run_in_threadpool(self._signed_in, request)
                 who = self._who(page, caller, session, request)
                 if not who["navigation"]:
-                    return _html("no_pages.html", {**who, "address": self._address(request)}, 403)
+                    policy = next(iter(self._service.policies.names(caller.tenant)), DEFAULT_POLICY)
+                    return _html("no_pages.html", {**who, "address": self._address(request), "policy": policy}, 403)
                 return await self._run(page, request, caller, session, who)
             except UnauthenticatedError:
                 return _to_sign_in(request, page)
@@ -258,6 +259,8 @@ class ConsoleApplication:
             form = await self._form(request)
             session.require_form(form.get("csrf", ""))
         authorize(caller, page.operation, caller.tenant)
+        if page.method == "GET" and not page.is_part and who["chooses_tenant"] and not who["tenant"]:
+            return await run_in_threadpool(lambda: _response(choose_tenant(self._service), who))
         console_request = ConsoleRequest(caller, request.path_params, query, form, self._address(request))
         if page.is_part:
             work = partial(self._part, page, console_request, who)

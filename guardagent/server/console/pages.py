@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 from guardagent._support import json_values
 from guardagent.enforcement.wire import loads
 from guardagent.errors import ForbiddenError, InputError
-from guardagent.server.access import AccessedOperation, CallerRole
+from guardagent.server.access import EVERY_TENANT, AccessedOperation, CallerRole
 from guardagent.server.approvals import fits
 from guardagent.server.cards import card_of
 from guardagent.server.console import (
@@ -33,6 +34,18 @@ from guardagent.server.service.guard_service import MAX_TIMELINE, GuardService
 from guardagent.server.service.guards import HostSession
 from guardagent.server.service.reports import COUNTED, PERIODS, as_csv, report_rows
 from guardagent.server.service.stores import MAX_SCANNED
+
+# --- tenants, for an admin of all
+
+_TENANTS = 200
+
+
+def choose_tenant(service: GuardService) -> Answer:
+    """Shows the tenants, those first in which most calls wait."""
+    waiting = {name: len(service.approvals.waiting(name)) for name in sorted(service.tenants() - {EVERY_TENANT})}
+    names = sorted(waiting, key=lambda name: -waiting[name])
+    return ShownPage("tenants.html", {"names": names[:_TENANTS], "waiting": waiting})
+
 
 # --- calls that agents may not make without a person
 
@@ -64,7 +77,8 @@ def _count_approvals(service: GuardService, request: ConsoleRequest) -> Answer:
 def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
     """Returns what waits, the most urgent first, by the filters of the address; then what was decided.
 
-    What waits in one session is one card, as urgent as its most urgent call: the agent proposed it in one turn.
+    What waits in one session is one card, as urgent as its most urgent call: the agent proposed it in one turn. Cards
+    that an approver may answer come before those that wait for others.
     """
     waiting, chosen = service.approvals.waiting(request.tenant), _chosen(request, *_FILTERS)
     choices = {name: set().union(*map(of, waiting)) - {None, ""} for name, of in _FILTERS.items()}
@@ -73,7 +87,9 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
     start = _number(request, "skip") or 0
     approvals, cursor = service.approvals.page(request.tenant, _number(request, "before"), _DECIDED)
     urgency = {approval["session"]: at for at, approval in reversed([*enumerate(fitting)])}
-    fitting.sort(key=lambda approval: urgency[approval["session"]])
+    is_approver = CallerRole.APPROVER in request.caller.roles
+    mine = {approval["session"] for approval in fitting if is_approver and _is_mine(request, approval)}
+    fitting.sort(key=lambda approval: (approval["session"] not in mine, urgency[approval["session"]]))
     calls = [_row(service, request, approval) for approval in fitting[start : start + _CARDS]]
     return {
         "cards": [list(group) for _, group in groupby(calls, itemgetter("session"))],
@@ -92,10 +108,13 @@ def _approvals_shown(service: GuardService, request: ConsoleRequest) -> dict[str
     }
 
 
+def _is_mine(request: ConsoleRequest, approval: Mapping[str, Any]) -> bool:
+    return any(fits(entry, request.caller.groups) for entry in approval["may_answer"])
+
+
 def _row(service: GuardService, request: ConsoleRequest, approval: Mapping[str, Any]) -> dict[str, Any]:
-    is_mine = any(fits(entry, request.caller.groups) for entry in approval["may_answer"])
     read, views = service.reports.shown_arguments(approval), service.views(request.tenant, approval)
-    return {**approval, "read": read, "is_mine": is_mine, "rendered": views}
+    return {**approval, "read": read, "is_mine": _is_mine(request, approval), "rendered": views}
 
 
 def _answered(service: GuardService, request: ConsoleRequest) -> dict[str, Any]:
@@ -303,14 +322,25 @@ _LIVE = (
 
 # --- the log: search and verification
 
-_LOG_ROWS = 100
+_LOG_ROWS, _EXPORTED = 100, 10_000
+_LOG_FILTERS = "kind", "decision", "tool", "session", "text"
+
+
+def _fitting_entries(service: GuardService, request: ConsoleRequest, limit: int) -> list[dict[str, Any]]:
+    """Returns the newest entries that fit the filters of the address, in order."""
+    criteria = {name: value or None for name, value in _chosen(request, *_LOG_FILTERS).items()}
+    text = criteria.pop("text") or ""
+    return service.log.entries(request.tenant, None, limit, criteria, _number(request, "before"), text)
+
+
+def _export_log(service: GuardService, request: ConsoleRequest) -> Answer:
+    lines = [json.dumps(entry) for entry in _fitting_entries(service, request, _EXPORTED)]
+    return DownloadedFile("log.jsonl", "application/jsonl", "".join(f"{line}\n" for line in lines))
 
 
 def _search_log(service: GuardService, request: ConsoleRequest) -> Answer:
-    chosen = _chosen(request, "kind", "decision", "tool", "session")
-    criteria = {name: value or None for name, value in chosen.items()}
-    chosen |= _chosen(request, "text")
-    entries = service.log.entries(request.tenant, None, _LOG_ROWS, criteria, _number(request, "before"), chosen["text"])
+    chosen = _chosen(request, *_LOG_FILTERS)
+    entries = _fitting_entries(service, request, _LOG_ROWS)
     more = entries[0]["seq"] if len(entries) == _LOG_ROWS else None
     shown = {"entries": entries[::-1], "chosen": chosen, "more": more, "scanned": MAX_SCANNED}
     return ShownPage("log.html", {**shown, **_next_step(service, request)})
@@ -323,6 +353,7 @@ def _verify_log(service: GuardService, request: ConsoleRequest) -> Answer:
 _LOG = (
     ConsolePage("/log", AccessedOperation.READ_LOG, _search_log, "Log", 7),
     ConsolePage("/log/verify", AccessedOperation.READ_LOG, _verify_log),
+    ConsolePage("/log/export", AccessedOperation.READ_LOG, _export_log),
 )
 
 

@@ -178,9 +178,11 @@ def _change(service: GuardService, request: ConsoleRequest) -> Answer:
 
 def _shown(service: GuardService, request: ConsoleRequest, form: JSON, *, is_saved: bool = False) -> Answer:
     answer, problem, names, packed = None, "", service.policies.names(request.tenant), _packed(form)
+    tools = set[str]()
     form["policy"] = form["policy"] or next(iter(names), "")
     try:
         service.policies.settings(form["policy"], request.tenant)
+        tools = {tool for rule in service.policies.current(form["policy"]).rules for tool in rule.tools}
         case = _case(form)
         if form["tool"]:
             answer = service.candidates.explain(form["policy"], form["text"], json.dumps(case))
@@ -190,6 +192,7 @@ def _shown(service: GuardService, request: ConsoleRequest, form: JSON, *, is_sav
     except (InputError, RequestConflictError) as error:
         problem = str(error)
     values: JSON = {"form": form, "policies": names, "answer": answer, "problem": problem, "size": len(packed)}
+    values["tools"] = sorted(tool for tool in tools if not tool.startswith("@"))
     values |= {"link": packed if len(packed) <= MAX_LINK else "", "longest": MAX_LINK}
     return ShownPage("playground.html", values, 422 if problem else 200)
 

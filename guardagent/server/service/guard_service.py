@@ -251,10 +251,10 @@ class GuardService:
         self.approvals = ApprovalDesk(self.stores.state, outbox.add)
         self.stop_desk = StopDesk(self.stops, self.sessions, self.guards, self.approvals, self.stores.log)
         self.channels = ChannelDelivery(outbox, self.approvals, channels, self.log.entry)
-        self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self._tenants)
+        self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self.tenants)
         self.history = PolicyHistory(self.stores.state)
-        for name in settings.policies:
-            self.history.note(name, self.policies.current(name))
+        for name, setting in settings.policies.items():
+            self.history.note(name, self.policies.current(name), setting.commit())
         self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
         self.rules = RuleReports(self.policies, self.reports, self.log, self.approvals)
         self.workflows = WorkflowReports(settings.workflows, self.policies)
@@ -262,7 +262,7 @@ class GuardService:
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = RunGuards(settings.agents, self.stores.log)
 
-    def _tenants(self) -> frozenset[str]:
+    def tenants(self) -> frozenset[str]:
         """Returns the tenants with sessions or tokens, whose logs may have entries."""
         return self.tokens.tenants() | frozenset(self.sessions.tenants())
 
@@ -676,14 +676,14 @@ class GuardService:
             UnknownItemError: the tenant has no such policy.
         """
         running = RELOAD.read({} if body is None else body)["running"]
-        self.policies.settings(name, tenant)
+        commit = self.policies.settings(name, tenant).commit()
         earlier = self.policies.current(name).digest
         reloaded = self.policies.reload(name)
         version = reloaded.digest
         if version != earlier:
             change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
-            self.stores.log(tenant).append(change)
-            self.history.note(name, reloaded)
+            self.stores.log(tenant).append(change | ({"commit": commit} if commit else {}))
+        self.history.note(name, reloaded, commit)
         json = {"name": name, "version": version, "changed": version != earlier}
         if running == "deny":
             json["stop"] = self.stop_desk.stop_earlier(caller, name, version)

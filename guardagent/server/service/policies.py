@@ -275,11 +275,9 @@ class CandidatePolicies:
             days: replays only conversations that had a verdict in the last days; None for all.
 
         Raises:
-            InputError: as `read`; or the log is not a file.
+            InputError: as `read`.
             RequestConflictError: another replay is running on this server.
         """
-        if "://" in log:
-            raise InputError("the log is in a database; export it, and use 'guardagent replay'")
         candidate = self.read(name, text)
         since = "" if days is None else (datetime.now(UTC) - timedelta(days=days)).isoformat()[:19]
 
@@ -289,7 +287,7 @@ class CandidatePolicies:
         if not self._replaying.acquire(blocking=False):
             raise RequestConflictError("another replay is running on this server; try again later")
         try:
-            report = replay(Path(log), ReplayPolicy(candidate), selects=selects)
+            report = replay(log, ReplayPolicy(candidate), selects=selects)
         finally:
             self._replaying.release()
         more = {"changed": report.table.changed, "conversations": report.conversations, "notes": report.notes}
@@ -345,12 +343,14 @@ class PolicyVersionRecord:
         since: when a server first had it in force, or had it again; in seconds since the epoch.
         rules: the rules in words, by their ids.
         messages: the messages of their authors, by their ids; of rules that have any.
+        commit: the commit that the files came from when they were loaded last; empty if no file names it.
     """
 
     digest: str
     since: float
     rules: Mapping[str, str]
     messages: Mapping[str, str] = field(default_factory=dict)
+    commit: str = ""
 
     @classmethod
     def of(cls, version: Policies, since: float = 0.0) -> PolicyVersionRecord:
@@ -381,14 +381,15 @@ class PolicyHistory:
     def __init__(self, state: StateStore) -> None:
         self._state = state
 
-    def note(self, name: str, version: Policies) -> None:
-        """Notes that a version is in force. One that is there and is not the newest is so again."""
-        newest = self.versions(name, 1)
-        if newest and newest[0].digest == version.digest:
+    def note(self, name: str, version: Policies, commit: str) -> None:
+        """Notes that a version is in force, and its commit. One that is there and is not the newest is so again."""
+        newest = [record for record in self.versions(name, 1) if record.digest == version.digest]
+        if newest and newest[0].commit == commit:
             return
         self._state.delete(_KIND, name, version.digest)
-        record = PolicyVersionRecord.of(version, time.time())
+        record = PolicyVersionRecord.of(version, newest[0].since if newest else time.time())
         value = {"since": record.since, "rules": dict(record.rules), "messages": dict(record.messages)}
+        value |= {"commit": commit} if commit else {}
         self._state.add(_KIND, name, version.digest, value)
 
     def versions(self, name: str, limit: int = 20) -> list[PolicyVersionRecord]:
@@ -490,13 +491,15 @@ class PolicyReports:
         self._policies.settings(name, tenant)
         current = self._policies.current(name)
         texts = PolicyVersionRecord.of(current)
-        earlier = next((record for record in self._history.versions(name, 2) if record.digest != current.digest), None)
+        known = self._history.versions(name, 2)
+        earlier = next((record for record in known if record.digest != current.digest), None)
         verdicts = self._log.entries(tenant, None, _VERDICTS, {"kind": "verdict"})
         hits = rule_hits(current, self.digests(name), verdicts)
         shadow = self._log.entries(tenant, None, _VERDICTS, {"kind": "shadow"})
         return {
             "name": name,
             "digest": current.digest,
+            "commit": next((record.commit for record in known if record.digest == current.digest), ""),
             "rules": hits,
             "texts": texts,
             "changed": None if earlier is None else changes(earlier, texts),
@@ -562,14 +565,20 @@ class PolicyReports:
         return {name: value for name, value in args.items() if name in read} or dict(args)
 
     def escalating_call(self, tenant: str) -> tuple[str, str, list[str]] | None:
-        """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule."""
+        """Returns a policy, a tool about which a rule asks a person, and its arguments; None without such a rule.
+
+        A tool whose arguments a rule names comes first: `refund(amount=1000)` says more than a call of a pack's tool.
+        """
         for name in self._policies.names(tenant):
             rules = self._policies.current(name).rules
             asks = (rule for rule in rules if rule.source.on_violation is Decision.ESCALATE)
-            tool = min((tool for rule in asks for tool in rule.tools if tool.isidentifier()), default=None)
-            if tool is not None:
-                read = [argument for rule in rules for part in rule.rules for argument in named_arguments(part)]
-                return name, tool, sorted({argument.name for argument in read if tool in argument.tools})
+            tools = {tool: set[str]() for rule in asks for tool in rule.tools if tool.isidentifier()}
+            for argument in (argument for rule in rules for part in rule.rules for argument in named_arguments(part)):
+                for tool in tools.keys() & argument.tools:
+                    tools[tool].add(argument.name)
+            if tools:
+                tool = min(tools, key=lambda tool: (not tools[tool], tool))
+                return name, tool, sorted(tools[tool])
         return None
 
 

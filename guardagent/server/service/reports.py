@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from statistics import median
+from statistics import median_high
 from typing import Any
 
 from guardagent.batch.replay.conversation import STATE, RecordedFacts, recorded_value
@@ -134,7 +134,7 @@ class RuleReports:
             "rules": {rule: rules[rule] for rule in sorted(rules, key=lambda rule: -total[rule])},
             "never": [rule for rule in current.ids if not total[rule]],
             "removed": [rule for rule in rules if rule not in current.ids],
-            "times": {rule: times[rule] for rule in sorted(times, key=lambda rule: -median(times[rule]))},
+            "times": {rule: times[rule] for rule in sorted(times, key=lambda rule: -median_high(times[rule]))},
             "since": since,
         }
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from guardagent.policy.views import RenderedView
 from guardagent.server.cards import ApprovalCard, EvidenceItem, differences
 
 BREAKS = ["\n", "\r\n", "\n\n", "\x0b", "\x85", "\u2028"]
+VIEWS = ["As the policy shows it", "As the agent's host shows it; not checked"]
 EXPECTED = {
     "decision": "allow",
     "reasons": [],
@@ -40,9 +42,11 @@ def card(text: str = "x", **more: Any) -> ApprovalCard:
         ],
         **more,
     }
+    views = {"policy": RenderedView(text, is_diff=True), "host": RenderedView("\n".join(["row" * 99] * 30))}
     evidence = [EvidenceItem(text, {"amount": 90, "note": text}, {})] * 6
     expected = {**EXPECTED, "reasons": [text]} if approval["status"] == "pending" else None
-    return ApprovalCard(approval, args, {"amount": 900}, None, evidence, differences(args, evidence), expected)
+    about = evidence, differences(args, evidence), expected, views
+    return ApprovalCard(approval, args, {"amount": 900}, None, *about)
 
 
 @pytest.mark.parametrize("line_break", BREAKS)
@@ -51,13 +55,17 @@ def test_no_string_begins_a_line_or_a_part(line_break: str) -> None:
     plain = card()
     assert shown.title.startswith("Approve refund")
     assert [title for title, _ in shown.sections] == [title for title, _ in plain.sections]
-    assert [text.count("\n") for _, text in shown.sections] == [text.count("\n") for _, text in plain.sections]
+    assert all(row.startswith("  | ") for row in dict(shown.sections)[VIEWS[0]].split("\n")), "a view has lines"
+    counts = [[text.count("\n") for title, text in card.sections if title not in VIEWS] for card in (shown, plain)]
+    assert counts[0] == counts[1]
     assert not {"\u202e", "\x1b", "\u2028", "\x85"} & set(f"{shown.title}{shown.sections}")
 
 
 def test_a_card_has_what_a_reviewer_needs() -> None:
     parts = dict(card().sections)
-    assert list(parts) == ["Why it waits", "The call", "If it is approved now", "Evidence", "The request"]
+    assert list(parts) == ["Why it waits", "The call", *VIEWS, "If it is approved now", "Evidence", "The request"]
+    assert parts[VIEWS[0]] == "  | x"
+    assert parts[VIEWS[1]].endswith("ro…\n  and 10 more lines in the console")
     assert parts["The call"].splitlines() == [
         "refundx",
         "  amount: 900",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -16,9 +17,9 @@ from guardagent.errors import InputError
 from guardagent.server.access import PERMITTED, Caller, CallerRole, TokenStore
 from guardagent.server.console.application import ConsoleSessions
 from guardagent.server.console.pages import PAGES
-from guardagent.server.settings import ConsoleSettings, read_server_settings
+from guardagent.server.settings import ConsoleSettings, PolicySettings, ServerSettings, read_server_settings
 from guardagent.server.state import open_state
-from tests.server.servers import POLICIES, ROLES, LocalServer, local_server
+from tests.server.servers import POLICIES, ROLES, LocalServer, local_server, local_settings
 
 HOSTILE = "<script>alert(1)</script>\n\x1b[31mred\u202e"
 
@@ -287,9 +288,14 @@ def test_who_sees_all_tenants_has_no_button_that_cannot_work(server: LocalServer
     roles = frozenset({CallerRole.ADMIN, CallerRole.APPROVER})
     server.tokens["all"] = TokenStore(tmp_path / "tokens.db").create(Caller("root", roles, "*"), 3600.0)[1]
     approvals = _wants(server, 1)
-    page = Visitor(server).sign_in("all").get("/approvals?tenant=shop").text
+    visitor = Visitor(server).sign_in("all")
+    page = visitor.get("/approvals?tenant=shop").text
     assert _cards(page) == approvals
     assert "data-approve" not in page
+    choice = visitor.get("/approvals").text
+    rows = re.findall(r'href="\?tenant=(\w+)">\w+</a></th><td>(\d*)</td>', choice)
+    assert rows == [("shop", "1"), ("bank", "")], "the tenant in which calls wait is first"
+    visitor.get("/approvals/rows", 404)
 
 
 def test_an_error_says_that_nothing_was_done(server: LocalServer, pending: str) -> None:
@@ -330,6 +336,23 @@ def test_versions_show_what_changed(server: LocalServer, tmp_path: Path) -> None
     assert re.search(r"small_refunds</b> was changed\s*<p class=\"text\"><del>.*100.*</del>.*<ins>.*70.*</ins>", page)
 
     assert "small_refunds was changed: at most 100" in _unfolded(visitor.get("/policies/default").text)
+
+
+def test_a_version_has_the_commit_from_which_its_files_were_loaded(tmp_path: Path) -> None:
+    commit, files = tmp_path / "COMMIT", local_settings(tmp_path).policies["default"].files
+    commit.write_text("3f2a9c1d\n")
+    policies = {"default": PolicySettings(files, commit_file=commit)}
+    with local_server(tmp_path, settings=ServerSettings(policies, f"sqlite:{tmp_path / 'state'}")) as server:
+        visitor = Visitor(server).sign_in("shop.admin")
+        fields = {"csrf": visitor.csrf(), "action": "reload"}
+        for text in ("3f2a9c1d", "77aa01"):
+            commit.write_text(text)
+            visitor.post("/policies/default", fields)
+            for path in ("/policies/default", "/policies/default/versions"):
+                assert f"commit <code>{text}</code>" in visitor.get(path).text
+        commit.write_text("two words")
+        assert "Nothing was changed. " in visitor.post("/policies/default", fields, 422).text
+        assert len(server.service.history.versions("default")) == 1
 
 
 class _Unfolded(HTMLParser):
@@ -446,10 +469,12 @@ def test_reports_show_rules_by_day_and_export_the_same_numbers(server: LocalServ
         agent.check("s2", f"c{at}", "refund", order="a", amount=1)
     page = visitor.get("/reports?days=7").text
     text = _unfolded(page)
-    assert "login_first log in first 3 denied" in text
-    assert "small_refunds at most 100 1 escalated" in text
+    assert "login_first in the log log in first 3 denied" in text
+    assert "small_refunds in the log at most 100 1 escalated" in text
     assert "2 of 4 rules neither denied, escalated nor warned once : refunded already" in text
     assert re.search(r'aria-label="By day: \d{4}-\d\d-\d\d 3 denied, \d{4}-\d\d-\d\d 1 escalated"', page)
+    link = html.unescape(re.findall(r'href="/console(/log[^"]*)" aria-label="Verdicts of login_first', page)[0])
+    assert visitor.get(link).text.count('<span class="decision deny">') == 3
     rows = visitor.get("/reports/export?days=7&form=json").json()
     assert [(row["rule"], row["denied"], row["escalated"]) for row in rows] == [
         ("login_first", 3, 0),
@@ -487,6 +512,7 @@ def test_the_log_is_searched_for_any_letters(server: LocalServer) -> None:
     visitor = Visitor(server).sign_in("shop.auditor")
     for text, hits in (("jÜRGEN", 1), ("ąĆ", 1), ("LOGIN", 1), ("jurgen", 0)):
         assert visitor.get(f"/log?text={text}").text.count("The whole entry") == hits, text
+        assert len(visitor.get(f"/log/export?text={text}").text.splitlines()) == hits
 
 
 def test_an_unknown_page_and_a_wrong_method(server: LocalServer) -> None:

@@ -154,3 +154,13 @@ def test_a_card_says_for_whom_it_waits_and_only_they_have_buttons(tmp_path: Path
             f"/approvals/{approvals[1]['id']}", {"csrf": stranger.csrf(), "choice": "approve", "version": "2"}, 403
         )
         assert "expected an approver of the group &#39;director&#39;" in refused.text
+
+
+def test_what_waits_for_others_comes_after_what_an_approver_may_answer(tmp_path: Path) -> None:
+    with staged_server(tmp_path, "[{roles: [finance-lead]}]") as running:
+        server = with_groups(running, tmp_path)
+        [large] = wanted(server, 5000)
+        server.client("lead").post(f"/v1/approvals/{large['id']}/answer", {"choice": "approve", "version": 1})
+        urgent, small = [large["id"]], [other_session(server, "s2")]
+        for who, cards in (("lead", [small, urgent]), ("boss", [urgent, small]), ("shop.auditor", [urgent, small])):
+            assert cards_of(Visitor(server).sign_in(who).get("/approvals").text) == cards

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from guardagent.log import AuditLog
-from guardagent.server.access import Caller, CallerRole, TokenStore
+from guardagent.server.access import EVERY_TENANT, Caller, CallerRole, TokenStore
 from guardagent.server.console import ConsolePage
 from guardagent.server.console.pages import PAGES
 from guardagent.server.state import open_state
@@ -32,6 +32,7 @@ if CHROMIUM is None:
     pytest.skip("Chromium is not installed", allow_module_level=True)
 
 SCOPE = "approvals: {scope: {tool: refund, same: [order], up_to: {amount: 1000}, calls: 3, for: 1h}}"
+VIEWS = "views: {refund: {table: args}}\n"
 TENANTS = {"none": 0, "few": 3, "many": 5000}
 SETTINGS = """\
 policies:
@@ -85,14 +86,14 @@ class SeededSite:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeededSite]:
     folder = tmp_path_factory.mktemp("pages")
     for name, text in (
-        ("policies.yaml", POLICIES.replace("escalate\n", f"escalate\n    {SCOPE}\n")),
+        ("policies.yaml", POLICIES.replace("escalate\n", f"escalate\n    {SCOPE}\n") + VIEWS),
         ("flow.json", json.dumps(GRAPH)),
         ("server.yaml", SETTINGS),
     ):
         (folder / name).write_text(text)
     tokens = tokens_of(folder, *TENANTS)
     everything = frozenset(CallerRole) - {CallerRole.AGENT}
-    for tenant in TENANTS:
+    for tenant in (*TENANTS, EVERY_TENANT):
         tokens[tenant] = TokenStore(folder / "tokens.db").create(Caller("dana", everything, tenant), 36_000.0)[1]
     server = ServerProcess(folder, f"sqlite:{folder / 'state'}", "--settings", str(folder / "server.yaml"))
     try:
@@ -240,6 +241,19 @@ def test_the_page_to_sign_in(site: SeededSite, browser: Any, size: str, look: st
     assert page.get_by_role("button", name="Sign in").bounding_box()["y"] < 600
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_admin_of_all_tenants_chooses_that_where_calls_wait(site: SeededSite, browser: Any, size: str) -> None:
+    page = _visit(browser, site, EVERY_TENANT, size)
+    assert not axe.Axe().run(page).response["violations"]
+    page.goto(f"{site.url}/console/approvals")
+    page.locator("tbody a").first.click()
+    assert "Waiting: 3334" in page.inner_text("main")
+    assert not axe.Axe().run(page).response["violations"]
+    page.get_by_role("link", name="All tenants").click()
+    page.get_by_role("heading", name="Choose a tenant").wait_for()
+    page.context.close()
 
 
 @pytest.mark.parametrize("size", SIZES)

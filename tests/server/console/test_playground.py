@@ -75,6 +75,14 @@ def test_each_rule_that_looked_says_what_it_saw_and_what_would_comply(player: Pl
     assert "What is not known: small_refunds: argument 'amount' is missing" in text_of(player.play(tool="refund"))
 
 
+def test_a_rule_of_a_pack_saw_all_arguments_and_tools_are_offered(player: Player) -> None:
+    pasted = "version: 1\ninclude: [{pack: guardagent:filesystem}]\n"
+    shown = text_of(player.play(text=pasted, tool="view_file", args="path='/etc/shadow'"))
+    assert 'filesystem.secrets violated path = "/etc/shadow" This concerns a file with credentials.' in shown
+    tools = re.findall(r"<option>(\w+)</option>", player.get("/playground").text.partition("</datalist>")[0])
+    assert tools == ["login", "receipt", "refund"]
+
+
 def test_a_conversation_is_built_by_clicks(player: Player) -> None:
     page = player.play("record", tool="login", args="user='ann'", output="welcome", status="ok")
     page = player.play("judge", **{**values_of(page), "tool": "refund", "args": "order=1, amount=5"})

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.servers import POLICIES, LocalServer
+from tests.server.servers import POLICIES, LocalServer, local_server, local_settings
+from tests.stores import store_address
 
 STRICT = "version: 1\npolicies:\n  - id: none\n    temporal: forall(login(), false)\n"
 
@@ -36,6 +37,15 @@ def test_a_candidate_is_replayed_on_the_log(server: LocalServer) -> None:
     assert report["conversations"] == 1
     assert {row["rule"] for row in report["rules"] if row["changes"]} == {"none"}
     assert [(call["tool"], call["before"], call["after"]) for call in report["changed"]] == [("login", "allow", "deny")]
+
+
+@pytest.mark.slow
+def test_a_candidate_is_replayed_on_a_log_in_a_database(tmp_path: Path) -> None:
+    with (
+        store_address("postgresql", tmp_path) as log,
+        local_server(tmp_path, settings=local_settings(tmp_path, log=log)) as server,
+    ):
+        test_a_candidate_is_replayed_on_the_log(server)
 
 
 def test_a_replay_is_of_the_last_days_and_of_the_live_policy(server: LocalServer) -> None:

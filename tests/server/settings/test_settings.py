@@ -44,6 +44,7 @@ def test_a_file_names_policies_and_agents(tmp_path: Path) -> None:
         ("policies: {a: {files: a.yaml, tenants: x}}", "policies.a.tenants: is"),
         ("policies: {a: {files: a.yaml, principal: anybody}}", "policies.a.principal: .* 'caller', 'host'"),
         ("policies: {a: {files: a.yaml, state: 'os.system'}}", "expected 'module:callable'"),
+        ("policies: {a: {files: a.yaml, commit_file: COMMIT}}", "COMMIT: "),
         ("policies: {a: {files: a.yaml, deadline: true}}", "expected a number"),
         ("policies: {a: a.yaml}\nstate: 5", "expected a string"),
         ("policies: {a: a.yaml}\nagents: {x: {mode: program}}", "agents.x: the key 'agent' is missing"),

@@ -37,7 +37,7 @@ for (const part of document.querySelectorAll("[data-refresh]")) {
   button.type = "button";
   button.className = "quiet";
   bar.append(status, " ", button);
-  part.before(bar);
+  document.querySelector("[data-bar]").append(bar);
 
   const show = (text) => { if (status.textContent !== text) status.textContent = text; };
   const name = () => { button.textContent = paused ? "Continue" : "Pause"; };
