@@ -77,7 +77,7 @@ test-hosts-real: .venv/dev
 	for package in $(HOST_PACKAGES); do \
 	  npm install --prefix .venv-real-hosts --silent --no-audit --no-fund $$package@latest || echo "not installed: $$package"; done
 	npm ls --prefix .venv-real-hosts --depth=0 || true
-	GUARDAGENT_REAL_HOSTS=$(CURDIR)/.venv-real-hosts $(BIN)/pytest -rs -p no:xdist -W default tests/hooks/test_real_programs.py
+	GUARDAGENT_REAL_HOSTS=$(CURDIR)/.venv-real-hosts $(BIN)/pytest -rs -p no:xdist -W default tests/hooks/test_hosts_real.py
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
 # driver, without a word, if it loses a process of its own: without a report, the tests run once more.

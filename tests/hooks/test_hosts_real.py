@@ -1,4 +1,4 @@
-"""What the programs of hosts do with the hooks: each test runs them, and judges by the files that they have written.
+"""The programs of hosts, with the hooks: each test runs one, and judges by the files that it has written.
 
 `make test-hosts-real` installs their newest releases and runs these tests.
 """
@@ -65,7 +65,7 @@ def test_calls_are_allowed_denied_and_escalated(run: RealRun) -> None:
     ("program", "mode"),
     [pytest.param(program, mode, id=mode[0]) for program in PROGRAMS for mode in program.modes],
 )
-def test_nothing_asked_runs_in_any_mode(program: RealProgram, mode: tuple[str, ...], tmp_path: Path) -> None:
+def test_no_escalated_call_runs_in_any_mode(program: RealProgram, mode: tuple[str, ...], tmp_path: Path) -> None:
     """Nobody is there to answer."""
     for run in started(program, tmp_path):
         assert run.run(touches(run, *NAMES), *mode) <= {"allowed"}
