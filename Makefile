@@ -72,12 +72,12 @@ test-newest-framework-%:
 # The hooks in the newest programs of coding agents, against a scripted model. It prints their versions.
 HOST_PACKAGES ?= @anthropic-ai/claude-code @openai/codex @google/gemini-cli
 
-test-hosts-real: .venv/dev
-	mkdir -p .venv-real-hosts
+test-hosts-real: .venv-hosts/ready
+	.venv-hosts/bin/pip install --quiet --disable-pip-version-check -e '.[hooks,mcp]'
 	for package in $(HOST_PACKAGES); do \
-	  npm install --prefix .venv-real-hosts --silent --no-audit --no-fund $$package@latest || echo "not installed: $$package"; done
-	npm ls --prefix .venv-real-hosts --depth=0 || true
-	GUARDAGENT_REAL_HOSTS=$(CURDIR)/.venv-real-hosts $(BIN)/pytest -rs -p no:xdist -W default tests/hooks/test_hosts_real.py
+	  npm install --prefix .venv-hosts --silent --no-audit --no-fund $$package@latest || echo "not installed: $$package"; done
+	npm ls --prefix .venv-hosts --depth=0 || true
+	GUARDAGENT_REAL_HOSTS=$(CURDIR)/.venv-hosts .venv-hosts/bin/pytest -rs -p no:xdist -W default tests/hooks/test_hosts_real.py
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
 # driver, without a word, if it loses a process of its own: without a report, the tests run once more.

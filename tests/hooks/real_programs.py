@@ -87,7 +87,14 @@ class RealRun:
             folder, program.host, "\n".join(["version: 1", "unlisted: allow", "policies:", *rules, ""])
         )
         self.user.install()
+        self.serve_shop()
         program.settings(self.user, model.url)
+
+    def serve_shop(self, *proxy: str) -> None:
+        """Has the program start the MCP server `shop`, which writes files in the project, or a proxy for it."""
+        server = Path(__file__).with_name("shop_server.py")
+        words = [*proxy, sys.executable, str(server), str(self.user.project)]
+        (self.user.home / "shop.sh").write_text(f"exec {shlex.join(words)}\n")
 
     def change(self, change: Callable[[dict[str, Any]], None]) -> None:
         """Changes the settings with the hooks."""
@@ -156,29 +163,21 @@ def real_run(program: RealProgram, folder: Path) -> Iterator[RealRun]:
 # --- the programs
 
 
-def mcp_command(user: HookUser) -> list[str]:
-    """Returns the command of an MCP server, `shop`, which writes files in the project."""
-    return [sys.executable, str(Path(__file__).with_name("shop_server.py")), str(user.project)]
-
-
-def mcp_servers(user: HookUser) -> dict[str, Any]:
-    """Returns it as settings."""
-    command, *args = mcp_command(user)
-    return {"mcpServers": {"shop": {"command": command, "args": args}}}
+def _mcp_servers(user: HookUser) -> dict[str, Any]:
+    return {"mcpServers": {"shop": {"command": "sh", "args": [f"{user.home}/shop.sh"]}}}
 
 
 def _claude_settings(user: HookUser, _url: str) -> None:
-    (user.home / "mcp.json").write_text(json.dumps(mcp_servers(user)))
+    (user.home / "mcp.json").write_text(json.dumps(_mcp_servers(user)))
 
 
 def _codex_settings(user: HookUser, url: str) -> None:
-    command, *args = mcp_command(user)
     (user.home / ".codex" / "config.toml").write_text(f"""
 model = "gpt-5.5"
 model_provider = "local"
 analytics.enabled = false
 model_providers.local = {{name = "local", base_url = "{url}/v1", wire_api = "responses", env_key = "KEY"}}
-mcp_servers.shop = {{command = "{command}", args = {json.dumps(args)}}}
+mcp_servers.shop = {{command = "sh", args = ["{user.home}/shop.sh"]}}
 projects."{user.project}" = {{trust_level = "trusted"}}
 """)
 
@@ -186,7 +185,7 @@ projects."{user.project}" = {{trust_level = "trusted"}}
 def _gemini_settings(user: HookUser, _url: str) -> None:
     path = user.home / ".gemini" / "settings.json"
     more = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
-    path.write_text(json.dumps({**json.loads(path.read_text()), **more, **mcp_servers(user)}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more, **_mcp_servers(user)}))
 
 
 PROGRAMS = [

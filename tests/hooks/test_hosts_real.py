@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ RUNS = {
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_hook_that_fails(run: RealRun, failure: str) -> None:
-    """What the page says about it; a call that ran is a step of the history all the same."""
+    """Some programs run the call; it is a step of the history all the same."""
     limit = {"timeout": 2000 if run.program.host == "gemini-cli" else 2} if failure == "late" else {}
     run.change_hook(**FAILURES[failure], **limit)
     ran = failure in RUNS[run.program.host]
@@ -129,6 +130,18 @@ def test_the_calls_of_a_sub_agent(run: RealRun) -> None:
     assert run.run([[spawn], [run.program.bash("sleep 4")]], *mode) == {"sub-allowed"}
     assert ["deny"] in run.logged("verdict", "decision")
     assert len({conversation for [conversation] in run.logged("verdict", "conversation")}) == 1
+
+
+def test_mcp_tools_behind_the_proxy(run: RealRun) -> None:
+    """The proxy has a policy of its own, for tools as the server names them."""
+    pytest.importorskip("fastmcp")
+    rule = "{id: shut, temporal: 'forall(touch(name=x), !(x matches /shut/))', message: The shop is shut.}"
+    policy = run.user.home / "shop.yaml"
+    policy.write_text(f"version: 1\nunlisted: allow\npolicies:\n  - {rule}\n")
+    run.serve_shop(sys.executable, "-m", "guardagent", "mcp-proxy", "--policies", str(policy), "--")
+    assert run.run([[(run.program.mcp, {"name": name})] for name in ("open", "shut", "denied")]) == {"open"}
+    assert "The shop is shut." in run.results()
+    assert run.logged("verdict", "decision") == [["allow"], ["allow"], ["deny"]]
 
 
 # --- Claude Code
