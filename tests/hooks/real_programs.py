@@ -177,7 +177,7 @@ model = "gpt-5.5"
 model_provider = "local"
 analytics.enabled = false
 model_providers.local = {{name = "local", base_url = "{url}/v1", wire_api = "responses", env_key = "KEY"}}
-mcp_servers.shop = {{command = "sh", args = ["{user.home}/shop.sh"]}}
+mcp_servers.shop = {{command = "sh", args = ["{user.home}/shop.sh"], required = true}}
 projects."{user.project}" = {{trust_level = "trusted"}}
 """)
 
