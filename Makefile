@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A third of an installation is the compilation of modules that no test imports.
 export PIP_NO_COMPILE = 1
 
-.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-frameworks-newest test-engines test-model-engines docs wheel lint format clean
+.PHONY: demo test test-all test-slow test-frameworks test-frameworks-oldest test-frameworks-newest test-hosts-real test-engines test-model-engines docs wheel lint format clean
 
 demo: .venv/core
 	$(BIN)/guardagent demo
@@ -68,6 +68,16 @@ test-newest-framework-%:
 	  -e '.[$*,$*-dev,server]' pytest hypothesis
 	.venv-$*-newest/bin/python -m tests.frameworks.newest_versions $*
 	.venv-$*-newest/bin/pytest -p no:xdist -W default tests/frameworks/$(subst -,_,$*)
+
+# The hooks in the newest programs of coding agents, against a scripted model. It prints their versions.
+HOST_PACKAGES ?= @anthropic-ai/claude-code @openai/codex @google/gemini-cli
+
+test-hosts-real: .venv-hosts/ready
+	.venv-hosts/bin/pip install --quiet --disable-pip-version-check -e '.[hooks,mcp]'
+	for package in $(HOST_PACKAGES); do \
+	  npm install --prefix .venv-hosts --silent --no-audit --no-fund $$package@latest || echo "not installed: $$package"; done
+	npm ls --prefix .venv-hosts --depth=0 || true
+	GUARDAGENT_REAL_HOSTS=$(CURDIR)/.venv-hosts .venv-hosts/bin/pytest -rs -p no:xdist -W default tests/hooks/test_hosts_real.py
 
 # The engines of an audit over tables, in the same way, with solver rules; Spark needs Java. Ray ends the process of its
 # driver, without a word, if it loses a process of its own: without a report, the tests run once more.

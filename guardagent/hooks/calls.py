@@ -18,7 +18,7 @@ from guardagent.errors import InputError
 from guardagent.policy.policies import Policies
 
 SHELL_TOOLS = frozenset(("Bash", "Shell", "run_shell_command", "shell", "local_shell", "exec_command", "Terminal"))
-_PATCH_TOOLS = frozenset(("apply_patch", "ApplyPatch"))
+PATCH_TOOLS = frozenset(("apply_patch", "ApplyPatch"))
 PATHS = ("file_path", "notebook_path", "path", "dir_path", "target_file", "absolute_path")
 _FOLDERS = ("cwd", "workdir", "dir_path", "directory", "working_directory")
 
@@ -32,9 +32,9 @@ def judged_arguments(tool: str, args: Mapping[str, Any], cwd: str) -> dict[str, 
         cwd: the working folder of the agent; empty if the host does not say.
     """
     judged_arguments = dict(args)
-    if tool in _PATCH_TOOLS and isinstance(judged_arguments.get("command"), str):
+    if tool in PATCH_TOOLS and isinstance(judged_arguments.get("command"), str):
         judged_arguments["patch"] = judged_arguments.pop("command")
-    if tool in SHELL_TOOLS or tool in _PATCH_TOOLS:
+    if tool in SHELL_TOOLS or tool in PATCH_TOOLS:
         if cwd:
             folder = next(
                 (

@@ -15,7 +15,7 @@ SOCKET = "hooks.sock"
 SECONDS = 20.0
 """The limit of a hook, below that of every host."""
 MAX_EVENT = 32 * 1024 * 1024
-BEFORE = ("PreToolUse", "preToolUse", "BeforeTool")
+BEFORE = ("PreToolUse", "PreSkillShellCommand", "preToolUse", "BeforeTool")
 STALE = 255  # the status in the answer of a daemon that is about to end
 _CONNECTS_AFTER = 0.02
 

@@ -71,7 +71,7 @@ class HookDaemon:
             workspace = hook_lock.project or began
             if (judge := judges.get(workspace)) is None:
                 judge = judges[workspace] = HookJudge(hook_lock, host, self._folder, workspace)
-        return host.write(event, host.answer_for(judge.answer(event)))
+        return host.write(event, judge.answer(event))
 
     def _sessions(self) -> SessionRetention:
         if self._retention is None:

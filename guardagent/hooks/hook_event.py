@@ -107,6 +107,7 @@ class HookHost(ABC):
         settings_path: the file with the hooks, below the folder of a project or of the user.
         local_settings_path: that of a project which teams do not commit; empty if the host has none.
         seconds: the host's limit for a hook, as it is installed.
+        reports_edits: whether the outcome of a call has the arguments with which it ran, in the form of the proposal.
         prompt_events: the events of hooks that may answer in place of the asked user.
         caveats: in which cases the host runs a tool although its hook did not answer, for `status` and `doctor`.
     """
@@ -117,6 +118,7 @@ class HookHost(ABC):
     settings_path: ClassVar[str]
     local_settings_path: ClassVar[str] = ""
     seconds: ClassVar[int] = 30
+    reports_edits: ClassVar[bool] = True
     prompt_events: ClassVar[tuple[str, ...]] = ()
     caveats: ClassVar[tuple[str, ...]] = ()
 
@@ -171,11 +173,9 @@ class HookHost(ABC):
         """Returns the files that no agent of this host may change: all settings that can switch hooks off."""
         return (self.settings_file(None), *([] if project is None else [self.settings_file(project)]))
 
-    def answer_for(self, answer: HookAnswer) -> HookAnswer:
-        """Returns the answer that the host can express: a host that cannot ask denies."""
-        if answer.decision is HookDecision.ASK and not self.asks:
-            return answer.left_to_watch("This host cannot ask its user here.")
-        return answer
+    def asks_about(self, event: HookEvent) -> bool:  # noqa: ARG002 - hosts look at it
+        """Whether the host can ask its user about this call before it runs."""
+        return self.asks
 
 
 def text_field(payload: Mapping[str, Any], name: str, default: str | None = None) -> str:

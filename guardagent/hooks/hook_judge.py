@@ -7,7 +7,7 @@ import json
 import logging
 import secrets
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, Hoo
 from guardagent.hooks.hook_state import STOP_FILE, HookLock, PendingAsks, record_unchecked
 from guardagent.hooks.protection import Protection
 from guardagent.log import AuditLog
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.file.inclusions import policy_contents
 from guardagent.server.state import open_state
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
@@ -32,6 +33,8 @@ CHECK_SECONDS = 15.0
 """The limit of a check, below that of the client."""
 MAX_REPLANS = 1000
 """A hook cannot hand control back to the user; `guardagent:runaway` stops an agent that repeats itself."""
+_AGAIN = ":again"
+_ELSEWHERE = "The operator has people asked elsewhere."
 _REJECTED = "A person has rejected this call."
 _DENIED = "GuardAgent: This is not allowed:"
 _ON_TRIAL = "GuardAgent (on trial):"
@@ -197,10 +200,11 @@ class HookJudge:
         if answer is not None and answer.status == "approved" and self.asks.use(answer.name):
             return self._approved(call)
         question = HookAnswer(HookDecision.ASK, _feedback(verdict) or "A person has to decide on this call.")
-        if self._host_decides:  # an answer in `watch` would come too late for this call, and let a later one run
+        can_ask = self._host.asks_about(event)
+        if self._host_decides and can_ask:  # an answer in `watch` would come too late, and let a later call run
             return question
         self.asks.request(self._lock.host, event.session, call.tool, call.args, _objections(verdict))
-        return question.left_to_watch("The operator has people asked elsewhere.") if self._host.asks else question
+        return question.left_to_watch(_ELSEWHERE if can_ask else "This host cannot ask its user here.")
 
     # --- after it has run
 
@@ -208,17 +212,27 @@ class HookJudge:
         args = judged_arguments(event.tool, event.args, event.cwd)
         outcome = Outcome(event.output, event.failed)
         conversation = self._conversation(event)
-        call_id = event.call_id or self._open_call(conversation, event.tool, args)
+        call_id = self._last_id(event) if event.call_id else self._open_call(conversation, event.tool, args)
+        claimed = self._claimed(conversation, call_id)
         if not event.ran:
-            if self._guard.claimed_calls.session(conversation).claimed(call_id) is not None:
+            if claimed is not None:
                 self._guard.claimed_calls.withdraw(conversation, call_id, "the host did not run it")
             return
         try:
-            self._guard.claimed_calls.record(conversation, call_id, outcome)
+            if claimed is not None and self._was_edited(event, claimed):
+                self._ran_without_verdict(replace(event, call_id=f"{call_id}:edited"), args, outcome)
+                self._guard.claimed_calls.withdraw(conversation, call_id, "it ran with other arguments")
+            else:
+                self._guard.claimed_calls.record(conversation, call_id, outcome)
         except ClaimConflictError:
             _log.warning("call %r has another outcome already", call_id)
         except (NotClaimedError, NotBegunError):
             self._ran_without_verdict(event, args, outcome)
+
+    def _was_edited(self, event: HookEvent, claimed: SessionCall) -> bool:
+        """Whether a call ran with other arguments than those judged: another hook changes them, or who is asked."""
+        request = (claimed.claim or {}).get("request")
+        return bool(event.call_id) and self._host.reports_edits and request != _key(event.tool, event.args)
 
     def _ran_without_verdict(self, event: HookEvent, args: dict[str, Any], outcome: Outcome) -> None:
         """Records a call that ran although no verdict allowed it: the host let it run, or nobody decided."""
@@ -274,9 +288,26 @@ class HookJudge:
 
     def _call(self, event: HookEvent, args: dict[str, Any]) -> HostCall:
         conversation = self._conversation(event)
-        call_id = event.call_id or self._new_id(conversation, event.tool, args)
-        claim = call_id if event.call_id else secrets.token_hex(8)
+        if not event.call_id:
+            call_id, claim = self._new_id(conversation, event.tool, args), secrets.token_hex(8)
+        else:
+            call_id, claim = self._last_id(event), _key(event.tool, event.args)
+            earlier = self._claimed(conversation, call_id)
+            call_id += _AGAIN if earlier is not None and earlier.status == "unknown" else ""
         return HostCall(event.tool, args, conversation, call_id, event.agent, claim=claim)
+
+    def _last_id(self, event: HookEvent) -> str:
+        """Returns the id of the last proposal of a call: hosts propose one again that another hook had deferred."""
+        conversation, call_id = self._conversation(event), event.call_id
+        while self._claimed(conversation, call_id + _AGAIN) is not None:
+            call_id += _AGAIN
+        return call_id
+
+    def _claimed(self, conversation: str, call_id: str) -> SessionCall | None:
+        try:
+            return self._guard.claimed_calls.session(conversation).claimed(call_id)
+        except NotBegunError:
+            return None
 
     def _new_id(self, conversation: str, tool: str, args: dict[str, Any]) -> str:
         """Returns an id for a call of a host that has none: a hash of the call, and its number."""
@@ -303,8 +334,8 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def _key(tool: str, args: dict[str, Any]) -> str:
-    text = json.dumps([tool, args], sort_keys=True, default=str)
+def _key(tool: str, args: Mapping[str, Any]) -> str:
+    text = json.dumps([tool, dict(args)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

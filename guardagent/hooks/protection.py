@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from typing import Any
 
-from guardagent.hooks.calls import SHELL_TOOLS, real_path
+from guardagent.hooks.calls import PATCH_TOOLS, SHELL_TOOLS, real_path
 from guardagent.packs.shell.checks import changed_words, find_roots, is_narrowed
 from guardagent.packs.shell.commands import all_commands, operands, options, plain_words, value_after
 from guardagent.packs.shell.foreign_code import INTERPRETERS, code_effects, inline_code
@@ -38,6 +38,7 @@ _EDITORS = frozenset("Write Edit MultiEdit NotebookEdit StrReplace Delete write_
 _CONTENTS = frozenset(
     "content contents file_text old_string new_string old_str new_str old_text new_text new_source insert_text".split()
 )
+_PLACE = frozenset(("cwd", "git_branch"))  # where a patch is applied; it names its files from there
 _WRITING_OPTIONS = frozenset(("-o", "--output", "--in-place"))
 _FIND_WRITES = frozenset(("-delete", "-fprint", "-fprint0", "-fprintf", "-fls"))
 _OWN = frozenset("install uninstall enforce trial update".split())
@@ -89,7 +90,8 @@ class Protection:
             )
         if _READING_TOOLS.fullmatch(tool):
             return None
-        named = _strings(args, besides=_CONTENTS if tool in _EDITORS else frozenset())
+        besides = _CONTENTS if tool in _EDITORS else _PLACE if tool in PATCH_TOOLS else frozenset()
+        named = _strings(args, besides)
         touched = next((touched_path for text in named if (touched_path := self._touched(text, cwd))), None)
         return None if touched is None else _REASON.format(touched)
 

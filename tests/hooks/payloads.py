@@ -129,7 +129,7 @@ class HookUser:
                 else ("after", {"tool_response": {"stdout": "ok"}})
             )
         if self.host == "codex":
-            return "after", {"tool_response": json.dumps({"output": "x", "metadata": {"exit_code": int(failed)}})}
+            return "after", {"tool_response": "x\n"}
         if self.host == "cursor":
             return (
                 ("postToolUseFailure", {"error_message": "x"})

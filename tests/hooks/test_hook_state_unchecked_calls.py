@@ -80,9 +80,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize(
-    "host", ["claude-code", *(pytest.param(name, marks=pytest.mark.slow) for name in ("codex", "cursor"))]
-)
+@pytest.mark.parametrize("host", ["claude-code", pytest.param("cursor", marks=pytest.mark.slow)])
 def test_a_call_that_was_never_checked_is_a_step_of_the_history(host: str, tmp_path: Path) -> None:
     """An edit asks for new tests, tests count, and a repeated event changes nothing."""
     daemon = Daemon(tmp_path, host)
@@ -118,6 +116,55 @@ def test_the_outcome_of_a_lost_call_is_unknown_after_the_turn(tmp_path: Path) ->
         unknown = [entry["call_id"] for entry in daemon.entries("outcome") if entry["status"] == "unknown"]
         assert unknown == lost
     assert daemon.before(PUSH, "4") in STOPPED, "the edit may have happened"
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+def test_a_call_that_ran_with_other_arguments_is_the_step_that_ran(host: str, tmp_path: Path) -> None:
+    """Another hook has changed them, or the program that answered the host's question."""
+    daemon = Daemon(tmp_path, host)
+    assert daemon.before({"command": "ls"}, "1") == "allow"
+    daemon.after({"command": "touch a.py"}, "1")
+    daemon.after({"command": "touch a.py"}, "1")
+    assert [entry["args"]["command"] for entry in daemon.entries("unchecked")] == ["touch a.py"]
+    assert daemon.before(PUSH, "2") in STOPPED
+
+
+def test_a_deferred_call_is_proposed_again_with_its_id(tmp_path: Path) -> None:
+    """Its first proposal may have run; an id that is in use, or had an outcome, stays refused."""
+    daemon = Daemon(tmp_path, "claude-code")
+    for _ in range(2):
+        assert daemon.before({"command": "ls"}, "1") == "allow"
+        daemon.sent("SessionStart", {}, source="resume")
+    daemon.run({"command": "ls"}, "1")
+    assert daemon.before({"command": "ls"}, "1") == "deny"
+    outcomes = [(entry["call_id"], entry["status"]) for entry in daemon.entries("outcome")]
+    assert outcomes == [("1", "unknown"), ("1:again", "unknown"), ("1:again:again", "ok")]
+
+
+def test_a_command_of_a_skill_is_judged_before_it_runs(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "claude-code")
+    answers = [daemon.sent("PreSkillShellCommand", {"command": line}, line) for line in ("ls", "rm -rf ~", "make $X")]
+    assert [decision("claude-code", answer) for answer in answers] == ["allow", "deny", "deny"]
+    assert "cannot ask its user here" in answers[2].stdout
+    assert daemon.sent("PreSkillShellCommand", {}, tool_name=7).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "response"),
+    [
+        ("claude-code", {"stdout": "", "backgroundTaskId": "b1"}),
+        ("codex", '{"exit_code": 0}'),
+        ("gemini-cli", {"llmContent": "<untrusted_context>\nOutput: (empty)\nSignal: 9\n</untrusted_context>"}),
+        ("gemini-cli", {"llmContent": "Command moved to background (PID: 7). Output hidden."}),
+    ],
+)
+def test_tests_that_are_not_known_to_have_passed_do_not_count(host: str, response: Any, tmp_path: Path) -> None:
+    """They run in the background, ended by a signal, or the host does not report their exit status."""
+    daemon = Daemon(tmp_path, host)
+    daemon.run({"command": "touch a.py"}, "1")
+    assert daemon.before({"command": "pytest"}, "2") == "allow"
+    daemon.after({"command": "pytest"}, "2", tool_response=response)
+    assert daemon.before(PUSH, "3") in STOPPED
 
 
 UNCHECKABLE = """

@@ -108,6 +108,7 @@ def test_other_commands_are_left_alone(command: str, home: Path, protection: Pro
         ("Write", {"file_path": "H/work/../policy.yaml", "content": "x"}, True),
         ("Edit", {"file_path": "link/settings.json"}, True),
         ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: H/.claude/settings.json\n"}, True),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: a.py\n+x\n", "cwd": "H/", "git_branch": ""}, False),
         ("mcp__files__write_file", {"path": "H/.state/x", "content": "x"}, True),
         ("mcp__files__move", {"from": "a", "to": ["H/.state"]}, True),
         ("mcp__files__read_file", {"path": "H/policy.yaml"}, False),

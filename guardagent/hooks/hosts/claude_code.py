@@ -1,4 +1,4 @@
-"""Claude Code, by the hooks reference of its documentation as of November 2026 (2.1.317)."""
+"""Claude Code, as 2.1.332 runs hooks (November 2026)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class Host(HookHost):
     local_settings_path: ClassVar[str] = ".claude/settings.local.json"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
+        "PreSkillShellCommand": HookKind.BEFORE,  # a command in the text of a skill; it has no event after it
         "PostToolUse": HookKind.AFTER,
         "PostToolUseFailure": HookKind.AFTER,
         "UserPromptSubmit": HookKind.PROMPT,
@@ -30,6 +31,7 @@ class Host(HookHost):
     prompt_events: ClassVar[tuple[str, ...]] = ("PermissionRequest",)
     caveats: ClassVar[tuple[str, ...]] = (
         "before 2.1.295 it runs the tool if the hook cannot start or takes too long; later ones obey 'onFailure'",
+        "versions without 'PreSkillShellCommand', such as 2.1.317, run commands in the text of skills without a hook",
         "settings of the operating system's administrator, and '--bare', can switch hooks off",
         "a program that starts it, such as one with an SDK, may answer its prompts, but not with '--ask watch'",
     )
@@ -50,8 +52,13 @@ class Host(HookHost):
         response = payload.get("tool_response")
         if name == "PostToolUseFailure":
             return None if payload.get("is_interrupt") is True else True
-        is_interrupted = isinstance(response, Mapping) and response.get("interrupted") is True
-        return None if is_interrupted else False
+        goes_on = isinstance(response, Mapping) and (
+            response.get("interrupted") is True or "backgroundTaskId" in response
+        )
+        return None if goes_on else False
+
+    def asks_about(self, event: HookEvent) -> bool:
+        return self.asks and event.name == "PreToolUse"
 
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
         if event.kind is HookKind.BEFORE and answer.decision is not HookDecision.ALLOW:

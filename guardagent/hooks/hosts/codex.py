@@ -1,4 +1,4 @@
-"""Codex CLI, by its hooks documentation as of November 2026 (0.153), and the schemas of its hooks."""
+"""Codex CLI, as 0.171 runs hooks (November 2026)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import add_hooks
+from guardagent.hooks.calls import SHELL_TOOLS, add_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
 
@@ -21,28 +21,20 @@ class Host(ClaudeCodeHost):
     settings_path: ClassVar[str] = ".codex/hooks.json"
     local_settings_path: ClassVar[str] = ""
     events: ClassVar[Mapping[str, HookKind]] = {
-        name: kind for name, kind in ClaudeCodeHost.events.items() if name != "PostToolUseFailure"
+        name: kind
+        for name, kind in ClaudeCodeHost.events.items()
+        if name not in ("PostToolUseFailure", "PreSkillShellCommand")
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook cannot start, crashes or takes too long",
         "it skips the hooks, without a word, until the user has trusted them with '/hooks', also after each change",
-        "a tool that failed may have no event; its outcome is unknown then",
+        "its events have no exit status: the outcome of a shell command is unknown",
+        "what goes into a running program ('write_stdin') passes no hook",
     )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:  # noqa: ARG002 - as of its base
-        """Whether the tool failed, if its response has an exit code; None if nobody can say."""
-        response = payload.get("tool_response")
-        if isinstance(response, str):
-            try:
-                response = json.loads(response)
-            except ValueError:
-                return False
-        while isinstance(response, Mapping):
-            code = response.get("exit_code", response.get("exitCode"))
-            if type(code) is int:
-                return code != 0
-            response = response.get("metadata")
-        return False
+        """Whether the tool failed: others have no event then, but the response of a shell is the output alone."""
+        return None if payload.get("tool_name") in SHELL_TOOLS else False
 
     def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
         if answer.decision is HookDecision.ALLOW and event.kind is HookKind.BEFORE:

@@ -17,6 +17,7 @@ class Host(HookHost):
     title: ClassVar[str] = "Cursor"
     asks: ClassVar[bool] = False
     settings_path: ClassVar[str] = ".cursor/hooks.json"
+    reports_edits: ClassVar[bool] = False  # its documentation does not say
     events: ClassVar[Mapping[str, HookKind]] = {
         "preToolUse": HookKind.BEFORE,
         "postToolUse": HookKind.AFTER,

@@ -1,4 +1,4 @@
-"""Gemini CLI, by its hooks reference as of November 2026."""
+"""Gemini CLI, as 0.61 runs hooks (November 2026)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ class Host(HookHost):
         "AfterAgent": HookKind.STOP,
         "SessionStart": HookKind.START,
     }
-    caveats: ClassVar[tuple[str, ...]] = (
-        "it runs the tool with a warning if the hook cannot start, crashes or takes too long",
-    )
+    caveats: ClassVar[tuple[str, ...]] = ("it runs the tool with a warning if the hook is killed or takes too long",)
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
         response = payload.get("tool_response")
@@ -48,7 +46,10 @@ class Host(HookHost):
 
 
 def _has_failed(response: Any) -> bool | None:
-    """Whether a tool failed: it has an error, or a shell command has another exit code than 0."""
+    """Whether a tool failed: it has an error, or a shell command another exit code than 0, or a signal.
+
+    The end of a command in the background is unknown.
+    """
     if not isinstance(response, Mapping):
         return None
     if response.get("error"):
@@ -56,6 +57,6 @@ def _has_failed(response: Any) -> bool | None:
     text = str(response.get("llmContent", ""))
     for line in text.splitlines():
         name, colon, value = line.partition(":")
-        if colon and name.strip().lower() == "exit code" and value.strip() not in ("0", "(none)"):
+        if colon and name.strip().lower() in ("exit code", "signal") and value.strip() not in ("0", "(none)"):
             return True
-    return False
+    return None if "Command moved to background (PID: " in text else False

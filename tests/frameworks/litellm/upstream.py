@@ -1,4 +1,4 @@
-"""A scripted model behind the APIs of OpenAI and Anthropic: what the proxy sends and gets is real HTTP."""
+"""A scripted model behind the APIs of OpenAI, Anthropic and Gemini: what programs send and get is real HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import Any
 from guardagent.testing.conformance import OneId, call_ids
 
 Turn = str | Sequence[tuple[str, Any]]
-"""A final text, or the calls of a message; arguments that are a string are sent as they are."""
+"""A final text, or the calls of a message; arguments that are a string are sent as they are.
+
+In the Responses API, a name may have a namespace before a slash; `custom/` are tools whose input is a text.
+"""
 
 _ids = itertools.count(1)
 _SCRIPT = re.compile(r"script (\d+)")
@@ -50,7 +53,9 @@ class Upstream(ThreadingHTTPServer):
     def next_turn(self, body: dict[str, Any]) -> Turn:
         with self._lock:
             self.requests.append(body)
-            script_numbers = _SCRIPT.findall(json.dumps(body.get("messages") or body.get("input")))
+            script_numbers = _SCRIPT.findall(
+                json.dumps(body.get("messages") or body.get("input") or body.get("contents"))
+            )
             return next(self._scripts[int(script_numbers[-1])], "done") if script_numbers else "done"
 
     def next_id(self) -> str:
@@ -84,9 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
         turn = self.server.next_turn(body)
         if isinstance(turn, OneId):
             self.server.ids[:0] = call_ids(turn)
-        kind = next(ending for ending in _APIS if self.path.endswith(ending))
+        path = self.path.partition("?")[0]
+        kind = next(ending for ending in _APIS if path.endswith(ending))
         whole, events = _APIS[kind](turn, self.server.next_id, body)
-        if not body.get("stream"):
+        if not body.get("stream") and not path.endswith(_STREAM):
             self._send("application/json", json.dumps(whole).encode())
             return
         if self.server.events is not None:
@@ -181,8 +187,14 @@ def _responses(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, l
         content = [{"type": "output_text", "text": turn, "annotations": []}]
         items = [{"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": content}]
     for name, args in () if isinstance(turn, str) else turn:
-        call = {"type": "function_call", "id": f"fc_{next(_ids)}", "call_id": new_id(), "status": "completed"}
-        items.append({**call, "name": name, "arguments": _args(args)})
+        space, _, short = name.rpartition("/")
+        call = {"id": f"fc_{next(_ids)}", "call_id": new_id(), "status": "completed", "name": short}
+        if space == "custom":
+            items.append({**call, "type": "custom_tool_call", "input": args})
+        else:
+            items.append(
+                {**call, "type": "function_call", "arguments": _args(args), **({"namespace": space} if space else {})}
+            )
     about = {"id": "resp_1", "object": "response", "created_at": 1, "model": str(body.get("model")), "tools": []}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     more = {"parallel_tool_calls": True, "tool_choice": "auto", "temperature": 1, "top_p": 1}
@@ -194,7 +206,7 @@ def _responses(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, l
         if item["type"] == "message":
             about = {"type": "response.output_text.delta", **place, "content_index": 0}
             events += [{**about, "delta": piece} for piece in _pieces(item["content"][0]["text"])]
-        else:
+        elif item["type"] == "function_call":
             events.append({"type": "response.function_call_arguments.delta", **place, "delta": item["arguments"]})
             events.append({"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]})
         events.append({"type": "response.output_item.done", "output_index": at, "item": item})
@@ -202,7 +214,23 @@ def _responses(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, l
     return whole, [event({**payload, "sequence_number": at}) for at, payload in enumerate(events)]
 
 
-_APIS = {"/chat/completions": _chat, "/messages": _messages, "/responses": _responses}
+def _generate_content(turn: Turn, new_id: Any, body: Mapping[str, Any]) -> tuple[Any, list[bytes]]:
+    calls = [] if isinstance(turn, str) else turn
+    parts: list[Any] = [{"functionCall": {"id": new_id(), "name": name, "args": args}} for name, args in calls]
+    content = {"role": "model", "parts": [{"text": turn}] if isinstance(turn, str) else parts}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    whole = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": usage}
+    return whole, [event(whole)]
+
+
+_STREAM = ":streamGenerateContent"
+_APIS = {
+    "/chat/completions": _chat,
+    "/messages": _messages,
+    "/responses": _responses,
+    ":generateContent": _generate_content,
+    _STREAM: _generate_content,
+}
 
 
 def sse_events(text: str) -> list[dict[str, Any]]:
