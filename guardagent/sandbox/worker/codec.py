@@ -13,6 +13,8 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 MAX_DEPTH = 100
+KEPT_BYTES = range(4096, 262_144)
+MAX_KEPT = 8
 
 _SEQUENCES: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
 _DECODERS = {
@@ -28,6 +30,11 @@ _DECODERS = {
 
 def frame(data: bytes) -> bytes:
     return HEADER.pack(len(data)) + data
+
+
+def is_kept(size: int, count: int) -> bool:
+    """Whether the host keeps the last argument of a call of this size, beside those that it has: a lexicon."""
+    return size in KEPT_BYTES and count < MAX_KEPT
 
 
 def pack(value: Any) -> bytes:
