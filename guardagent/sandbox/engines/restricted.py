@@ -31,7 +31,7 @@ from RestrictedPython.transformer import IOPERATOR_TO_STR, RestrictingNodeTransf
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
-from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource
+from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource, WorkerDiedError
 from guardagent.sandbox.gate import METHODS, admit, parse
 from guardagent.sandbox.worker import PROGRAM, codec
 from guardagent.types import Functions, thaw
@@ -70,7 +70,7 @@ class Engine:
         with _ZYGOTE.use() as zygote, zygote.slot():
             try:
                 return zygote.run(guest_program, request, functions)
-            except _GuestDiedError:
+            except WorkerDiedError:
                 return zygote.run(guest_program, request, functions, retry=True)
 
     def unconfined(self) -> str:
@@ -87,10 +87,6 @@ class _GuestProgram(NamedTuple):
     code: bytes
     functions: tuple[str, ...]
     limits: Limits
-
-
-class _GuestDiedError(LimitError):
-    """A worker was killed from outside before any result: the run can be repeated."""
 
 
 class _RestrictedRun:
@@ -118,7 +114,7 @@ class _RestrictedRun:
         except TimeoutError:
             raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
         except (OSError, EOFError) as error:
-            kind = LimitError if self._calls else _GuestDiedError
+            kind = LimitError if self._calls else WorkerDiedError
             raise kind(
                 f"the sandbox stopped the program: its process ended ({error or 'it closed the connection'})"
             ) from None

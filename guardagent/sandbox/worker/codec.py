@@ -13,8 +13,6 @@ from typing import Any
 
 HEADER = struct.Struct(">I")
 MAX_DEPTH = 100
-KEPT_BYTES = range(4096, 262_144)
-MAX_KEPT = 8
 
 _SEQUENCES: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
 _DECODERS = {
@@ -34,7 +32,7 @@ def frame(data: bytes) -> bytes:
 
 def is_kept(size: int, count: int) -> bool:
     """Whether the host keeps the last argument of a call of this size, beside those that it has: a lexicon."""
-    return size in KEPT_BYTES and count < MAX_KEPT
+    return 4096 < size < 262_144 and count < 8
 
 
 def pack(value: Any) -> bytes:
