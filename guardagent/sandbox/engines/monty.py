@@ -258,9 +258,9 @@ class _Pool:
         try:
             self.monty = _start(self._launcher)
         except SandboxError as error:
-            if self._launcher is None:
-                raise
             self.stop()
+            if self._launcher is None or "SIGKILL" in str(error):  # killed from outside: the next run starts it again
+                raise
             self.unconfined = f"its workers do not start behind the layers ({error}); allow scripts to run from memory"
             self._launcher = None
             self.monty = _start(None)
