@@ -232,13 +232,11 @@ def _texts(values: object, what: str) -> tuple[str, ...]:
 def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) -> bool:
     if unknown := sorted(entry.keys() - {"any", "together", "unless", "besides"}):
         raise ValueError(f"topic {topic!r} has the key {unknown[0]!r}; expected any, together, unless, besides")
-    alone, unless, besides = (
-        _listed(text_of(entry.get(key, ""), "phrases"), topic) for key in ("any", "unless", "besides")
-    )
+    alone, unless = (_listed(text_of(entry.get(key, ""), "phrases"), topic) for key in ("any", "unless"))
     together = [_groups(groups, topic) for groups in _texts(entry.get("together", []), "together")]
     if not all(phrases for groups in together for phrases in groups) or not (alone or together):
         raise ValueError(f"topic {topic!r} has no phrase, or a group without one, so it would never be found")
-    left = _without(words, besides)
+    left = _without(words, _listed(text_of(entry.get("besides", ""), "phrases"), topic))
     if _has(left, alone):
         return True
     return not _has(words, unless) and any(all(_has(left, phrases) for phrases in groups) for groups in together)
