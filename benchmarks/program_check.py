@@ -52,7 +52,7 @@ def timed(function: Callable[[str, str], Any], run: Run) -> tuple[float, float]:
 
 
 def bare(agent: GuardAgent) -> Callable[[str, str], Any]:
-    names = {**agent.toolbox.functions, "__name__": "program"}
+    names: dict[str, Any] = {**agent.toolbox.functions, "__name__": "program"}
     exec(agent.program or "", names)  # noqa: S102 - our own program, for comparison
     return lambda question, log: names["check"](question, log, {})
 
