@@ -232,14 +232,11 @@ def _texts(values: object, what: str) -> tuple[str, ...]:
 def _speaks_of(words: list[str], topic: str, entry: dict[str, str | list[str]]) -> bool:
     if unknown := sorted(entry.keys() - {"any", "together", "unless", "besides"}):
         raise ValueError(f"topic {topic!r} has the key {unknown[0]!r}; expected any, together, unless, besides")
-    alone, unless = _listed(entry.get("any", ""), topic), _listed(entry.get("unless", ""), topic)
-    together = [
-        [_listed(group, topic) for group in _PLUS.split(groups)]
-        for groups in _texts(entry.get("together", []), "together")
-    ]
+    alone, unless = (_listed(text_of(entry.get(key, ""), "phrases"), topic) for key in ("any", "unless"))
+    together = [_groups(groups, topic) for groups in _texts(entry.get("together", []), "together")]
     if not all(phrases for groups in together for phrases in groups) or not (alone or together):
         raise ValueError(f"topic {topic!r} has no phrase, or a group without one, so it would never be found")
-    left = _without(words, _listed(entry.get("besides", ""), topic))
+    left = _without(words, _listed(text_of(entry.get("besides", ""), "phrases"), topic))
     if _has(left, alone):
         return True
     return not _has(words, unless) and any(all(_has(left, phrases) for phrases in groups) for groups in together)
@@ -249,16 +246,18 @@ def _has(words: list[str], phrases: tuple[str, ...]) -> bool:
     return any(True for _ in _matches(words, _lexicon(phrases)))
 
 
-def _listed(phrases: object, topic: str) -> tuple[str, ...]:
-    listed = _split(text_of(phrases, "phrases"))
+# A program passes its lexicon with each call.
+@lru_cache(maxsize=1024)
+def _groups(groups: str, topic: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(_listed(group, topic) for group in _PLUS.split(groups))
+
+
+@lru_cache(maxsize=1024)
+def _listed(phrases: str, topic: str) -> tuple[str, ...]:
+    listed = tuple(phrase.strip() for phrase in phrases.split(",") if phrase.strip())
     if any(_PLUS.search(phrase) for phrase in listed):
         raise ValueError(f"topic {topic!r} joins phrases by '+' outside of 'together'")
     return listed
-
-
-@lru_cache(maxsize=256)
-def _split(phrases: str) -> tuple[str, ...]:
-    return tuple(phrase.strip() for phrase in phrases.split(",") if phrase.strip())
 
 
 def _without(words: list[str], phrases: tuple[str, ...]) -> list[str]:

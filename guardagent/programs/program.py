@@ -22,6 +22,7 @@ import math
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from guardagent._support import syntax
@@ -208,7 +209,7 @@ class Recorder:
     made_by: Literal["program", "host"] = "program"
     calls: list[ToolCall] = field(default_factory=list)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Makes a call and records it.
 
         Raises:
@@ -225,7 +226,7 @@ class Recorder:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Returns the toolbox functions for a program, each recorded."""
-        return {name: _bind_name(self.call, name) for name in self.toolbox}
+        return {name: partial(self.call, name) for name in self.toolbox}
 
 
 _PROGRAM = "program"  # what judged, in a verdict
@@ -516,10 +517,3 @@ def _explain(error: str, recorder: Recorder) -> str:
         return error + name_hint(rest.split("'")[0], recorder.toolbox)
     causes = [call.error for call in recorder.calls if call.error and call.error not in error]
     return f"{error} ({causes[-1]})" if causes else error
-
-
-def _bind_name(call: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return call(name, *args, **kwargs)
-
-    return function

@@ -34,18 +34,13 @@ _REFUSED_NAMES = frozenset(
 )
 _CONTEXTS = (ast.Load, ast.Store, ast.Del)
 _ALTERNATIVES = {
-    "async": "write plain functions; toolbox calls are synchronous",
+    **dict.fromkeys(
+        ("AsyncFunctionDef", "AsyncFor", "AsyncWith", "Await"), "write plain functions; toolbox calls are synchronous"
+    ),
+    **dict.fromkeys(
+        ("TypeAlias", "TypeVar", "ParamSpec", "TypeVarTuple"), "leave type aliases and type parameters out"
+    ),
     "TryStar": "catch exceptions with plain 'except'",
-    "TypeAlias": "leave type aliases and type parameters out",
-}
-_ALTERNATIVE_KEYS = {
-    "AsyncFunctionDef": "async",
-    "AsyncFor": "async",
-    "AsyncWith": "async",
-    "Await": "async",
-    "TypeVar": "TypeAlias",
-    "ParamSpec": "TypeAlias",
-    "TypeVarTuple": "TypeAlias",
 }
 
 
@@ -116,9 +111,7 @@ class _ProgramGate:
 
     def _refuse_unknown(self, node: ast.AST) -> None:
         kind = type(node).__name__
-        instead = _ALTERNATIVES.get(
-            _ALTERNATIVE_KEYS.get(kind, kind), "write it with plain functions, loops and conditions"
-        )
+        instead = _ALTERNATIVES.get(kind, "write it with plain functions, loops and conditions")
         self.refuse(node, f"{kind!r} is not supported; {instead}")
 
     # Nodes that only contain other nodes, which are visited in turn.
@@ -185,22 +178,16 @@ class _ProgramGate:
         if node.arg is not None:
             self._require_unreserved(node, node.arg)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+    def _bind_name(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> None:
         self._bind(node, node.name)
 
-    def visit_Global(self, node: ast.Global) -> None:
+    visit_ExceptHandler = visit_MatchAs = visit_MatchStar = _bind_name
+
+    def _bind_names(self, node: ast.Global | ast.Nonlocal) -> None:
         for name in node.names:
             self._bind(node, name)
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
-        for name in node.names:
-            self._bind(node, name)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self._bind(node, node.name)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        self._bind(node, node.name)
+    visit_Global = visit_Nonlocal = _bind_names
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self._bind(node, node.rest)

@@ -109,7 +109,7 @@ class Toolbox(Mapping[str, Tool]):
     def __hash__(self) -> int:
         return id(self)
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Calls a function by its name; its exceptions pass through.
 
         Raises:

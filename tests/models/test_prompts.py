@@ -153,16 +153,11 @@ def test_a_cache_could_serve_most_of_an_evaluation(agent: str) -> None:
         assert prompt_cache.share(prompt_cache.measured(prompts)) > 0.6
 
 
-def test_a_cache_could_serve_most_of_a_compile() -> None:
-    """This holds for each prompt after the first: the program and its corrections."""
-    prompts = prompt_cache.compile_prompts("ehragent", prompt_cache.made_rows("ehragent"))
-    recorded_prompts = prompt_cache.measured(prompts)
-    assert [recorded_prompt.served / recorded_prompt.words > 0.6 for recorded_prompt in recorded_prompts] == [
-        False,
-        True,
-        True,
-        True,
-    ]
+@pytest.mark.parametrize("agent", RUNS)
+def test_a_cache_could_serve_most_of_a_compile(agent: str) -> None:
+    """This holds for the plan, the program and its corrections together, although no earlier prompt serves the plan."""
+    prompts = prompt_cache.compile_prompts(agent, prompt_cache.made_rows(agent))
+    assert prompt_cache.share(prompt_cache.measured(prompts)) >= 0.7
 
 
 def test_a_share_is_counted_from_the_first_character() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import sys
 import threading
 import types
@@ -15,10 +17,13 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from guardagent import LimitError, Limits, ProgramError, Sandbox, SandboxError, Toolbox
 from guardagent.sandbox import engine_names, load_sandbox
-from guardagent.sandbox.engines import WarmResource
+from guardagent.sandbox.engines import WarmResource, restricted
+from guardagent.sandbox.worker import codec
 
 INPUTS = {"agent_input": "in", "agent_output": "out", "facts": {"role": "nurse"}}
 
@@ -121,6 +126,43 @@ def test_threads_share_an_engine(sandbox: Sandbox) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == [[n + 100] * 20 for n in range(8)]
+
+
+VALUES = st.recursive(
+    st.sampled_from(["a", "b", 1, True, None]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("pq"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(passed=st.lists(st.dictionaries(st.sampled_from("xyz"), VALUES), min_size=2, max_size=6))
+def test_a_large_argument_arrives_as_it_is_however_often_it_is_passed(passed: list[dict[str, Any]]) -> None:
+    """Also in another order, after the function has changed what it got, and in the next run."""
+    arrived: list[str] = []
+
+    def read(_text: str, value: dict[str, Any]) -> None:
+        arrived.append(json.dumps(value))
+        for part in (*value.values(), value):
+            if isinstance(part, dict | list):
+                part.clear()
+
+    large = [{**value, "text": "x" * 5000} for value in passed]
+    large += [dict(reversed(value.items())) for value in large]
+    program = body(f"for value in facts['large']:\n    read(agent_input, value)\nreturn {str(passed)!r}")
+    for _ in range(2):
+        load_sandbox("restricted").run(program, {**INPUTS, "facts": {"large": large}}, {"read": read})
+    assert arrived == list(map(json.dumps, large)) * 2
+
+
+def test_a_worker_that_refers_to_an_argument_it_never_sent_ends_the_run() -> None:
+    """The message names no argument, so no function is called."""
+    ours, theirs = socket.socketpair()
+    message = {"call": "f", "args": [], "kwargs": {}, "kept": 5}
+    theirs.sendall(codec.frame(codec.pack(message)))
+    with theirs, pytest.raises(LimitError, match="no valid message"):
+        restricted._RestrictedRun(restricted._Guest(ours), Limits(), {"f": pytest.fail}).outcome(b"")
+    ours.close()
 
 
 def test_workers_end_when_closed(sandbox: Sandbox) -> None:

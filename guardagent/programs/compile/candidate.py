@@ -218,8 +218,8 @@ class Attempt:
 
 # --- prompt data
 
-_FAILURES = 4  # shown at least; more if they are short
-_FAILURE_WORDS = 800
+_FAILURES = 3  # shown at least; more if they are short
+_FAILURE_WORDS = 240
 _FENCES = 16  # words around the run of one failure
 _EXPLANATION_WORDS = 200
 _CLAIM = re.compile(r"property_\d+ says (deny|allow)\b")
@@ -257,14 +257,10 @@ def failure_places(tried: Sequence[ExaminationResult], examples: Sequence[Exampl
 
 def hidden_failures(tried: Sequence[ExaminationResult]) -> str:
     """Returns the number of failures, and the kinds of those not shown."""
-    total, shown = sum(len(examination_result.failures) for examination_result in tried), shown_failures(tried)
-    if total == len(shown):
-        return f" ({total} in all)"
-    more = Counter(failure.test for row in tried for failure in row.failures) - Counter(
-        failure.test for failure in shown
-    )
+    tests = [failure.test for row in tried for failure in row.failures]
+    more = Counter(tests) - Counter(failure.test for failure in shown_failures(tried))
     kinds = ", ".join(f"{count} of {test}" for test, count in more.items())
-    return f" ({total} in all; {total - len(shown)} are left out here: {kinds})"
+    return f" ({len(tests)} in all" + (f"; {more.total()} are left out here: {kinds})" if more else ")")
 
 
 def shown_failures(tried: Sequence[ExaminationResult]) -> list[Failure]:
@@ -329,6 +325,7 @@ class Candidate:
         self._context = context
         self._rounds = rounds
         self._functions = _functions_for(suite, context)
+        self._plan = ""
         self._explanation = ""  # from the last answer
         self._sent: set[str] = set()  # the prompts so far
         self._results: dict[tuple[str, Properties], list[ExaminationResult]] = {}
@@ -354,19 +351,14 @@ class Candidate:
 
     def findings(self) -> list[ProgramFinding]:
         """Returns findings about the writing: tests that did not run, and properties that changed."""
-        program_findings = [
-            ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked
-        ]
-        program_findings += [ProgramFinding("unparsed", advice) for advice in self.last.advice]
-        sets_no_rule = "the model claims that this sentence sets no rule: "
+        claimed = "the model claims that this sentence sets no rule: "
+        changed = "the model changed this property after its first version; review it"
         idle = self.last.properties.no_rule_reasons.items()
-        program_findings += [
-            ProgramFinding("context", sets_no_rule + reason, clause=number) for number, reason in idle if reason
-        ]
-        why = "the model changed this property after its first version; review it"
         return [
-            *program_findings,
-            *(ProgramFinding("changed", why, clause=number) for number in self.changed_properties),
+            *(ProgramFinding("unchecked", tried.unchecked) for tried in self.last.results if tried.unchecked),
+            *(ProgramFinding("unparsed", advice) for advice in self.last.advice),
+            *(ProgramFinding("context", claimed + reason, clause=number) for number, reason in idle if reason),
+            *(ProgramFinding("changed", changed, clause=number) for number in self.changed_properties),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -380,11 +372,11 @@ class Candidate:
             ModelError: the model did not answer.
             SandboxError: the sandbox itself does not work here.
         """
-        plan, answer = self._plan()
-        self._functions = self._functions.with_plan(plan)
+        answer = self._write_plan()
+        self._functions = self._functions.with_plan(self._plan)
         for _ in range(1 + self._rounds):
             try:
-                self.attempts.append(self._attempt(plan, answer))
+                self.attempts.append(self._attempt(answer))
             except _RepeatedPromptError:
                 self.stopped = "the next prompt would repeat one that the model has already answered"
                 break
@@ -409,24 +401,26 @@ class Candidate:
             self.stopped = "the model disputes every example that its program fails"
         return self.last.needs_decision or bool(failing and failing <= disputed)
 
-    def _plan(self) -> tuple[str, str]:
-        """Returns (plan, ""), or ("", answer) if the answer already holds a program, a proposal or a dispute."""
+    def _write_plan(self) -> str:
+        """Has the model write a plan; returns its answer if that already holds a program, a proposal or a dispute."""
         problem = ""
         for _ in range(1 + self._rounds):
             try:
                 answer = self._ask("compile_plan", {"problem": problem})
-                more = _holds_program(answer) or read_proposal(answer, self._suite.target) or self._disputed(answer)
-                return ("", answer) if more else (read_plan(answer).text, "")
+                if _holds_program(answer) or read_proposal(answer, self._suite.target) or self._disputed(answer):
+                    return answer
+                self._plan = read_plan(answer).text
+                break
             except AnswerError as error:
                 problem = str(error)
             except _RepeatedPromptError:
                 break
-        return "", ""  # the request serves as the plan
+        return ""  # without a plan, the request serves as one
 
-    def _attempt(self, plan: str, answer: str) -> Attempt:
+    def _attempt(self, answer: str) -> Attempt:
         disputes: list[Dispute] = []
         try:
-            answer = answer or self._ask("compile", self._data(plan), **self._prompt_context())
+            answer = answer or self._ask("compile", self._data(), **self._prompt_context())
             self._explanation = explanation(answer)
             disputes = self._disputed(answer)
             if not _holds_program(answer):
@@ -468,10 +462,9 @@ class Candidate:
     def _last_results(self) -> Sequence[ExaminationResult]:
         return self.attempts[-1].results if self.attempts else ()
 
-    def _data(self, plan: str) -> dict[str, Any]:
-        """Returns the untrusted prompt data: the last plan and code of the model, and their failures."""
+    def _data(self) -> dict[str, Any]:
+        """Returns the untrusted prompt data: the last code of the model, and its failures."""
         return {
-            "plan": plan,
             "program": next((attempt.program for attempt in reversed(self.attempts) if attempt.program), ""),
             "properties": self._properties.source,
             "explanation": self._explanation,
@@ -511,7 +504,7 @@ class Candidate:
             **self._functions.prompt_data,
             **extra,
         }
-        shared = {"examples": [example_data(example, hide) for example in self._shown]}
+        shared = {"examples": [example_data(example, hide) for example in self._shown], "plan": self._plan}
         prompt = self._context.prompts.render(template, data, shared, **trusted)
         if prompt.unmarked in self._sent:
             raise _RepeatedPromptError

@@ -25,6 +25,10 @@ _LISTS = (list, tuple, set, frozenset)
 IDLE_SECONDS = 60.0
 
 
+class WorkerDiedError(LimitError):
+    """A worker was killed from outside before any result: the run can be repeated."""
+
+
 class WarmResource(Generic[T]):
     """Starts a resource at its first use; ends it when idle, with `close()`, and with the process.
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
-from guardagent.sandbox.engines import Budget, WarmResource
+from guardagent.sandbox.engines import Budget, WarmResource, WorkerDiedError
 from guardagent.sandbox.gate import admit
 from guardagent.types import Functions
 
@@ -119,7 +119,7 @@ class Engine:
         with _POOL.use() as pool:
             try:
                 return run.outcome(pool.monty, self._limits, now)
-            except _WorkerDiedError:
+            except WorkerDiedError:
                 return run.outcome(pool.monty, self._limits, now)
 
     def unconfined(self) -> str:
@@ -129,10 +129,6 @@ class Engine:
 
     def close(self) -> None:
         _POOL.close()
-
-
-class _WorkerDiedError(LimitError):
-    """A worker was killed from outside before any result: the run can be repeated."""
 
 
 class _MontyRun:
@@ -205,7 +201,7 @@ class _MontyRun:
         import pydantic_monty as monty
 
         if isinstance(error, monty.MontyCrashedError):
-            kind = LimitError if self._calls or error.timed_out else _WorkerDiedError
+            kind = LimitError if self._calls or error.timed_out else WorkerDiedError
             return kind(f"the sandbox stopped the program: {error}")
         if isinstance(error, monty.MontyConversionError):
             return ProgramError(f"a value cannot pass between program and host: {error}")
@@ -262,9 +258,9 @@ class _Pool:
         try:
             self.monty = _start(self._launcher)
         except SandboxError as error:
-            if self._launcher is None:
-                raise
             self.stop()
+            if self._launcher is None or "SIGKILL" in str(error):  # killed from outside: the next run starts it again
+                raise
             self.unconfined = f"its workers do not start behind the layers ({error}); allow scripts to run from memory"
             self._launcher = None
             self.monty = _start(None)
@@ -377,14 +373,6 @@ def _function_gap(node: ast.FunctionDef, _names: _ProgramNames) -> str:
     return f"the method {node.name!r} is" if node.name.startswith("__") and node.name not in CALLED_METHODS else ""
 
 
-def _generator_gap(_node: ast.AST, _names: _ProgramNames) -> str:
-    return "generators are"
-
-
-def _delete_gap(_node: ast.Delete, _names: _ProgramNames) -> str:
-    return "'del' is"
-
-
 def _import_gap(node: ast.Import, _names: _ProgramNames) -> str:
     missing = [alias.name for alias in node.names if alias.name not in MODULES]
     return f"the module {missing[0]!r} is" if missing else ""
@@ -458,9 +446,9 @@ def _is_function(node: ast.expr, functions: set[str]) -> bool:
 _CHECKS: dict[type[ast.AST], Callable[[Any, _ProgramNames], str]] = {
     ast.ClassDef: _class_gap,
     ast.FunctionDef: _function_gap,
-    ast.Yield: _generator_gap,
-    ast.YieldFrom: _generator_gap,
-    ast.Delete: _delete_gap,
+    ast.Yield: lambda *_: "generators are",
+    ast.YieldFrom: lambda *_: "generators are",
+    ast.Delete: lambda *_: "'del' is",
     ast.Dict: _dict_gap,
     ast.Import: _import_gap,
     ast.ImportFrom: _import_from_gap,

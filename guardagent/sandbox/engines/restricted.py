@@ -31,10 +31,10 @@ from RestrictedPython.transformer import IOPERATOR_TO_STR, RestrictingNodeTransf
 
 from guardagent.errors import LimitError, ProgramError, SandboxError
 from guardagent.sandbox import hardening, worker
-from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource
+from guardagent.sandbox.engines import MAX_NODES, Budget, WarmResource, WorkerDiedError
 from guardagent.sandbox.gate import METHODS, admit, parse
 from guardagent.sandbox.worker import PROGRAM, codec
-from guardagent.types import Functions
+from guardagent.types import Functions, thaw
 
 if TYPE_CHECKING:
     from guardagent.sandbox import Limits
@@ -70,7 +70,7 @@ class Engine:
         with _ZYGOTE.use() as zygote, zygote.slot():
             try:
                 return zygote.run(guest_program, request, functions)
-            except _GuestDiedError:
+            except WorkerDiedError:
                 return zygote.run(guest_program, request, functions, retry=True)
 
     def unconfined(self) -> str:
@@ -89,10 +89,6 @@ class _GuestProgram(NamedTuple):
     limits: Limits
 
 
-class _GuestDiedError(LimitError):
-    """A worker was killed from outside before any result: the run can be repeated."""
-
-
 class _RestrictedRun:
     """The host's side of one run."""
 
@@ -102,6 +98,7 @@ class _RestrictedRun:
         self._functions = functions
         self._left = limits.seconds
         self._received = 0
+        self._read_ahead = bytearray()
         self._calls = 0
         self._budget = Budget()
 
@@ -117,11 +114,11 @@ class _RestrictedRun:
         except TimeoutError:
             raise LimitError(f"over its limits: time limit of {self._limits.seconds:g} s") from None
         except (OSError, EOFError) as error:
-            kind = LimitError if self._calls else _GuestDiedError
+            kind = LimitError if self._calls else WorkerDiedError
             raise kind(
                 f"the sandbox stopped the program: its process ended ({error or 'it closed the connection'})"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
 
     def _receive(self) -> dict[str, Any]:
@@ -135,16 +132,22 @@ class _RestrictedRun:
         message = codec.unpack(data)
         if not isinstance(message, dict):
             raise TypeError("not an object")
+        kept = self._guest.kept
+        if "kept" in message:
+            message["args"].append(thaw(kept[message["kept"]]))
+        elif message.get("keep") and codec.is_kept(size, len(kept)):
+            kept[len(kept)] = thaw(message["args"][-1])
         return message
 
     def _read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._within_time(self._guest.connection.recv, min(size - len(data), 1 << 20))
+        while len(self._read_ahead) < size:
+            part = self._within_time(self._guest.connection.recv, 1 << 16)
             if not part:
                 raise EOFError
-            data += part
-        return bytes(data)
+            self._read_ahead += part
+        data = bytes(self._read_ahead[:size])
+        del self._read_ahead[:size]
+        return data
 
     def _within_time(self, operation: Callable[[Any], Any], argument: Any) -> Any:
         """Runs a socket operation within the time that the guest has left."""
@@ -196,6 +199,8 @@ class _Guest:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.runs = 0
+        self.kept: dict[int, Any] = {}
+        """Lexicons, dicts of strings, that the program has passed: it does not send them again."""
         self._handle: int | None = None
 
     def track(self, pid: int) -> None:

@@ -30,6 +30,11 @@ def frame(data: bytes) -> bytes:
     return HEADER.pack(len(data)) + data
 
 
+def is_kept(size: int, count: int) -> bool:
+    """Whether the host keeps the last argument of a call of this size, beside those that it has: a lexicon."""
+    return 4096 < size < 262_144 and count < 8
+
+
 def pack(value: Any) -> bytes:
     """Encodes a value as JSON.
 

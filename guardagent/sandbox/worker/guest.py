@@ -111,10 +111,11 @@ class _ProgramRuns:
         self._guards = Guards()
         self._modules = Modules(self._guards.getattr)
         self._names = self._guards.names(self._modules.importer)
+        self._kept: dict[Any, int] = {}
 
     def answer(self, request: dict[str, Any]) -> bytes:
         """Returns the packed result of `check`, or its failure."""
-        host = _HostFunctions(self._descriptor)
+        host = _HostFunctions(self._descriptor, self._kept)
         try:
             return codec.pack({"value": self._run(request, host)})
         except BaseException as error:  # noqa: BLE001 - any exception of a program goes to the host
@@ -132,10 +133,11 @@ class _ProgramRuns:
 
 
 class _HostFunctions:
-    """Toolbox functions for the program: the host makes each call."""
+    """Toolbox functions for the program: the host makes each call, and keeps lexicons, whose numbers are in `kept`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, kept: dict[Any, int]) -> None:
         self._descriptor = descriptor
+        self._kept = kept
         self.finished = False
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -148,11 +150,27 @@ class _HostFunctions:
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.finished:
             raise SystemExit  # a leftover of a finished run
-        _send(self._descriptor, codec.pack({"call": name, "args": list(args), "kwargs": kwargs}))
+        strings = _strings(args[-1]) if args and type(args[-1]) is dict else None
+        number = self._kept.get(strings)
+        last = {"keep": strings is not None} if number is None else {"kept": number}
+        values = list(args if number is None else args[:-1])
+        data = codec.pack({"call": name, "args": values, "kwargs": kwargs, **last})
+        _send(self._descriptor, data)
+        if number is None and strings is not None and codec.is_kept(len(data), len(self._kept)):
+            self._kept[strings] = len(self._kept)
         answer = codec.unpack(_receive(self._descriptor))
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
+
+
+def _strings(value: Any, depth: int = 5) -> Any:
+    """Returns an immutable copy of strings in dicts and lists; None if there is any other value."""
+    if type(value) is str or not depth or type(value) not in (dict, list):
+        return value if type(value) is str else None
+    items = [item for pair in value.items() for item in pair] if type(value) is dict else value
+    copies = [_strings(item, depth - 1) for item in items]
+    return None if None in copies else (type(value), *copies)
 
 
 def _confine(limits: dict[str, Any], layers: tuple[str, ...], base_bytes: int) -> None:

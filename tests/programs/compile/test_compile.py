@@ -128,8 +128,8 @@ def test_a_mend_prompt_says_which_failures_it_leaves_out(compiler: Compiler) -> 
     rows = [example(10, 0), example(11, 3), *long]
     (compiler.home / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     compiler(WRONG, GOOD, options=("--show", 2))
-    assert "(9 in all; 5 are left out here: 5 of examples)" in compiler.prompts[2]
-    assert ("Run 4" in compiler.prompts[2], "Run 5" in compiler.prompts[2]) == (True, False)
+    assert "(9 in all; 6 are left out here: 6 of examples)" in compiler.prompts[2]
+    assert ("Run 3" in compiler.prompts[2], "Run 4" in compiler.prompts[2]) == (True, False)
 
 
 @pytest.mark.slow

@@ -123,6 +123,12 @@ def test_an_unknown_function_is_named_with_the_nearest() -> None:
     assert "did you mean 'check_access'" in judge("chek_access({}, {})\nreturn {'label': 0}").errors[0]
 
 
+def test_every_argument_can_be_passed_by_its_name() -> None:
+    """Also `name`, which is a parameter of toolbox functions."""
+    role = "field(text=agent_input, name='Role')"
+    assert judge(f"{ALLOWED}\nreturn {{'label': 0, 'answer': {role}}}").answer == "nurse"
+
+
 def test_facts_reach_the_program_as_a_copy() -> None:
     """A program may read what the host knows, and change only its own copy."""
     facts = {"role": {"name": "nurse"}}
