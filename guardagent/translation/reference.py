@@ -66,7 +66,7 @@ DATA = {
         "needs an earlier success; `true`: no condition"
     ),
     "after(f:open(), true, close(handle=h), h == output(f).handle)": "needs a later call by the end",
-    "exists(write_summary())": "some successful call by the end",
+    "exists(write_summary())": "a success by the end",
     "seq(draft(doc=d), review(doc=d), send(doc=d))": "each only after the one before it",
     "NOT exists(export()) AND (forall(pay(), fact(ok)) OR G !tool:drop)": "",
     'forall(pay|refund(to=t, fast=true), t in ["ann", "bo"] || "admin" in principal.roles)': "",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guardagent.errors import InputError
-from guardagent.sandbox import confined_command, hardening
+from guardagent.sandbox import hardening
 from guardagent.sandbox.confined_command import Confinement
 
 PYTHON = (sys.base_prefix, sys.prefix)
@@ -84,7 +84,7 @@ def test_a_machine_that_cannot_confine_is_an_error(monkeypatch: pytest.MonkeyPat
     """And so is a path that is missing: nothing starts with less than was asked for."""
     with pytest.raises(InputError, match="no such file or folder" if hardening.landlock_version() else "cannot"):
         Confinement(["/no/such/folder"]).command(["cat"])
-    monkeypatch.setattr(confined_command.hardening, "landlock_version", lambda: 2)
-    monkeypatch.setattr(confined_command.hardening, "problems", lambda: {"landlock": "", "seccomp": ""})
+    monkeypatch.setattr(hardening, "landlock_version", lambda: 2)
+    monkeypatch.setattr(hardening, "problems", lambda: {"landlock": "", "seccomp": ""})
     with pytest.raises(InputError, match="the command cannot be confined: the kernel has Landlock 2"):
         Confinement().command(["cat"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -366,7 +367,11 @@ def test_the_elapsed_time_begins_with_the_first_call() -> None:
     clock.now += 3600
     assert [fork.check("pay", reserve=False).label, done(session, "pay")] == [0, 0]
     clock.now += 600
-    ways = (lambda: session, session.fork, lambda: session.policies.restore(session.snapshot(KEY), KEY, clock=clock))
+    ways: tuple[Callable[[], Session], ...] = (
+        lambda: session,
+        session.fork,
+        lambda: session.policies.restore(session.snapshot(KEY), KEY, clock=clock),
+    )
     for begin in ways:
         each = begin()
         assert each.check("pay", reserve=False).label == 0

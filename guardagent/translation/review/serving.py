@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def digest_of(entry: ReviewEntry, shown: QuestionEntry) -> str:
-    """What an answer is about: the entry's rules, the question with its choices, and the answer so far."""
+    """Identifies what an answer is about: the entry's rules, a question with its choices, and the answer so far."""
     question, answer = shown.question, shown.answer
     content = (entry.fate, sorted(entry.rule_hashes.items()), question.id, question.text, question.choices, answer)
     return hashlib.sha256(repr(content).encode()).hexdigest()

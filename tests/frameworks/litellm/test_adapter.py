@@ -855,7 +855,7 @@ def test_the_tokens_of_a_conversation_are_limited(client: GatewayClient, stream:
     """Each response of the script uses two."""
     guard = guard_of(tmp_path, TOKENS.replace("150", "3"))
     client_talk = talk(client, guard, [refund(50)], [refund(20)], replan=False)
-    asks = {"stream": stream, **({"stream_options": {"include_usage": True}} if stream else {})}
+    asks: dict[str, Any] = {"stream": stream, **({"stream_options": {"include_usage": True}} if stream else {})}
     _, calls = client_talk.ask(**asks)
     text, denied = client_talk.ask(*client.results([(calls[0][0], "refunded")]), **asks)
     assert ([args["amount"] for _, _, args in calls], denied) == ([50], [])
