@@ -95,8 +95,8 @@ class DraftAuthor:
             before, after = result, self._examined(_all_merged(draft, answers))
             result = better(before, after)
             refused = [problem for problem in after.problems if problem.fatal] if result is before else []
-            sound = [(part, _without(answer, refused)) for part, answer in answers]
-            if refused and any(answer.rules for _, answer in sound):
+            sound = [(part, _without(part, answer, refused)) for part, answer in answers]
+            if refused:
                 result = better(before, self._examined(_all_merged(draft, sound)))
             if _insists(before, after):
                 break
@@ -186,14 +186,17 @@ def _all_merged(draft: Draft, answers: Iterable[tuple[Draft, Draft]]) -> Draft:
 def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
     """Returns a draft with an answer in place of one of its parts.
 
-    A rule of the part stays if the answer neither has its id nor speaks of all of its sentences.
+    A rule of the part stays if the answer neither has its id nor speaks of all of its sentences; so do what is declined
+    and the questions. An answer that leaves a rule as it is, and adds cases, does not speak of its sentences.
     """
-    covered = {*answer.declined, *(number for rule in answer.rules for number in rule.quotes)}
+    old = {rule.id: (rule.rule, rule.quotes) for rule in part.rules}
+    new = [rule for rule in answer.rules if old.get(rule.id) != (rule.rule, rule.quotes)]
+    covered = {*answer.declined, *(number for rule in new for number in rule.quotes)}
+    asked = {ambiguity.sentence for ambiguity in answer.ambiguities}
     names = {rule.id for rule in answer.rules}
     gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= covered}
     rules = (*(rule for rule in draft.rules if rule.id not in gone), *answer.rules)
     order = {rule.id: at for at, rule in enumerate(draft.rules)}
-    in_part = {*part.sentences} | {ambiguity.sentence for ambiguity in part.ambiguities}
     return replace(
         answer,
         sentences=draft.sentences,
@@ -205,11 +208,11 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
         },
         facts=tuple(dict.fromkeys((*draft.facts, *answer.facts))),
         declined={
-            **{number: why for number, why in draft.declined.items() if number not in in_part},
+            **{number: why for number, why in draft.declined.items() if number not in covered | asked},
             **answer.declined,
         },
         ambiguities=(
-            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in in_part),
+            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in covered | asked),
             *answer.ambiguities,
         ),
         rulings=tuple(dict.fromkeys((*draft.rulings, *answer.rulings))),
@@ -222,10 +225,11 @@ def _insists(first: DraftResult, second: DraftResult) -> bool:
     return same and not any(problem.fatal for problem in second.problems)
 
 
-def _without(answer: Draft, problems: Iterable[Problem]) -> Draft:
-    """A correction without the rules that have problems, so that it counts for the others."""
+def _without(part: Draft, answer: Draft, problems: Iterable[Problem]) -> Draft:
+    """A correction with the earlier rules in place of those that have problems, so that it counts for the others."""
     names = {problem.rule for problem in problems}
-    return replace(answer, rules=tuple(rule for rule in answer.rules if rule.id not in names))
+    taken = tuple(rule for rule in answer.rules if rule.id not in names)
+    return replace(answer, rules=(*taken, *(rule for rule in part.rules if rule.id in names)))
 
 
 def better(first: DraftResult, second: DraftResult) -> DraftResult:

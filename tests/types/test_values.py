@@ -226,7 +226,8 @@ def test_an_audit_judges_in_scope() -> None:
 
 
 def test_a_guard_sets_the_principal_of_each_conversation() -> None:
-    """A function gets the conversation's id, once; its failure denies, and the log names the principal."""
+    """A function gets the conversation's id at its begin and at each check; its failure denies, and the log names the
+    principal."""
     names: list[str] = []
 
     def principal(name: str) -> Any:
@@ -240,7 +241,7 @@ def test_a_guard_sets_the_principal_of_each_conversation() -> None:
     guard = ToolGuard(compile_rules([ADMINS]), principal=principal, log=log)
     for name, label in (("ann", 0), ("bob", 1), ("ann", 0), ("eve", 1)):
         assert guard.before(HostCall("wipe", {}, name)).label == label
-    assert (names.count("ann"), set(names)) == (1, {"ann", "bob", "eve"})
+    assert (names.count("ann"), set(names)) == (3, {"ann", "bob", "eve"})
     assert [record.get("principal", {}).get("id") for record in log if record["kind"] == "verdict"][:2] == [
         "ann",
         "bob",

@@ -177,7 +177,7 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
 
 
 def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path) -> None:
-    """The request shows two of those it has, and the answer has only the further ones."""
+    """The request shows two of those it has, the answer has only further ones, and all else of the sentence stays."""
 
     def few(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
         yield from (Problem("mutant", "a change", rule.id) for rule in draft.rules if len(rule.cases) < 4)
@@ -185,13 +185,17 @@ def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path)
     case = '{{id: "{0}", proposed: {{tool: lend, args: {{loans: 1}}}}, label: 0}}'
     cases = ", ".join(case.format(f"case {at}") for at in range(3))
     rule = f'  - {{id: r, quotes: [{{sentence: 4, words: "books"}}], temporal: "G true", cases: [{cases}]}}'
+    rule += f"\n{rule.replace('id: r', 'id: also')}"
+    rule += '\nambiguous:\n  - {sentence: 4, question: "Which books?", readings: ["all", "some"], follows: 1}'
     more = f"  - {{id: r, add_cases: [{case.format('further')}]}}"
-    answers = iter(f"rules:\n{text}\n" for text in (rule, more.replace("id: r", "id: s"), more))
+    answers = iter(f"rules:\n{text}\n" for text in (rule, more.replace("id: r", "id: s"), more, more))
     server = serve(translator(draft=lambda _: next(answers)))
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
     result = DraftAuthor(context(tmp_path), model, few).drafts((4,))[0]
     assert result.draft is not None
     assert [kept["id"] for kept in result.draft.rules[0].cases] == ["case 0", "case 1", "case 2", "further"]
+    assert [other.id for other in result.draft.rules] == ["r", "also"]
+    assert [asked.question for asked in result.draft.ambiguities] == ["Which books?"]
     users = [request["messages"][-1]["content"] for request in server.requests]
     assert "case 1" in users[1]
     assert "case 2" not in users[1]
