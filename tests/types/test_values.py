@@ -227,7 +227,8 @@ def test_an_audit_judges_in_scope() -> None:
 
 def test_a_guard_sets_the_principal_of_each_conversation() -> None:
     """A function gets the conversation's id at its begin and at each check; its failure denies, and the log names the
-    principal."""
+    principal.
+    """
     names: list[str] = []
 
     def principal(name: str) -> Any:
