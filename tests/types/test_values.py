@@ -226,9 +226,7 @@ def test_an_audit_judges_in_scope() -> None:
 
 
 def test_a_guard_sets_the_principal_of_each_conversation() -> None:
-    """A function gets the conversation's id at its begin and at each check; its failure denies, and the log names the
-    principal.
-    """
+    """A function gets the conversation's id at each check; its failure denies, and the log names the principal."""
     names: list[str] = []
 
     def principal(name: str) -> Any:
