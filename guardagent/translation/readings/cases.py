@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -145,9 +146,15 @@ class CaseReader:
         return self._model.ask(request, lambda answer: _read(answer, len(cases)))
 
 
+_LONG_STRING = re.compile(r'"(?:[^"\\]|\\.){200,}"')
+
+
 def _case_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
+    """A case with its sentences. Nobody counts characters by eye, so the lengths of its long strings follow."""
     sentences = " ".join(f"[{sentence}]" for sentence in rule.sentences)
-    return f"{number}. {sentences} {json.dumps(situation_of(case), ensure_ascii=False, default=str)}"
+    text = json.dumps(situation_of(case), ensure_ascii=False, default=str)
+    lengths = ", ".join(f"{len(json.loads(string)):,}" for string in _LONG_STRING.findall(text))
+    return f"{number}. {sentences} {text}{f' (characters of its long strings: {lengths})' if lengths else ''}"
 
 
 def _read(answer: str, count: int) -> list[CaseReading]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,11 @@ def test_each_case_has_one_verdict(serve: Serve, tmp_path: Path, answer: str, pr
     with pytest.raises(AnswerError, match=problem):
         reader.read(FIRST, {})
     assert problem in server.requests[1]["messages"][-1]["content"]
+
+
+def test_the_lengths_of_long_strings_are_stated(serve: Serve, tmp_path: Path) -> None:
+    server = serve(translator(read="cases: [{case: 1, verdict: fine}]\n"))
+    case = {"id": "a", "proposed": {"tool": "lend", "args": {"note": 'x"\n' * 100, "title": "y"}}, "label": 0}
+    reader = CaseReader(context(tmp_path), ModelRequests(Meter(load_model("openai/test")), Prompts()))
+    reader.read([replace(FIRST[0], cases=(case,))], {})
+    assert "(characters of its long strings: 300)" in server.requests[0]["messages"][-1]["content"]
