@@ -128,10 +128,10 @@ Confine = Annotated[
     typer.Option("--confine", help="Confine the server to the programs of the system and the options below."),
 ]
 ConfineRead = Annotated[
-    list[Path] | None, typer.Option("--confine-read", metavar="PATH", help="The confined server may read and run this.")
+    list[str] | None, typer.Option("--confine-read", metavar="PATH", help="The confined server may read and run this.")
 ]
 ConfineWrite = Annotated[
-    list[Path] | None, typer.Option("--confine-write", metavar="PATH", help="The confined server may change this.")
+    list[str] | None, typer.Option("--confine-write", metavar="PATH", help="The confined server may change this.")
 ]
 ConfineNetwork = Annotated[bool, typer.Option("--confine-network", help="The confined server gets the network.")]
 StopPath = Annotated[
@@ -318,8 +318,8 @@ def _refuse_local(**options: Any) -> None:
 
 def _confinement(
     confine: bool,  # noqa: FBT001 - as the options
-    read: list[Path] | None,
-    write: list[Path] | None,
+    read: list[str] | None,
+    write: list[str] | None,
     network: bool,  # noqa: FBT001 - as above
 ) -> Confinement | None:
     from guardagent.sandbox.confined_command import Confinement
@@ -331,8 +331,10 @@ def _confinement(
     return None
 
 
-def _absolute(path: Path) -> str:
-    return str(path.expanduser().absolute())
+def _absolute(path: str) -> str:
+    if not path:
+        raise InputError("a path of '--confine-read' or '--confine-write' is empty; expected a file or folder")
+    return str(Path(path).expanduser().absolute())
 
 
 def _target(server: list[str], headers: list[str], confinement: Confinement | None) -> Target:
@@ -354,10 +356,12 @@ def _target(server: list[str], headers: list[str], confinement: Confinement | No
 
 
 def _revision(text: str | None) -> str:
-    from guardagent.frameworks.mcp.adapter.calls import REVISION
+    from guardagent.frameworks.mcp.adapter.calls import NEWEST, REVISION
 
-    if text is not None and not REVISION.fullmatch(text):
-        raise InputError(f"'--protocol-min' is {text!r}; expected the date of a revision, such as 2025-06-18")
+    if text is not None and not (REVISION.fullmatch(text) and text <= NEWEST):
+        raise InputError(
+            f"'--protocol-min' is {text!r}; expected the date of a revision, such as 2025-06-18, to {NEWEST}"
+        )
     return text or ""
 
 

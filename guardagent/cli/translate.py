@@ -181,7 +181,7 @@ def review(
     if as_json and not status:
         raise InputError("'--json' without '--status'; expected both")
     if serve:
-        _serve_page(ReviewStore(policies, _reviewer(by)))
+        _serve_page(ReviewStore(policies, _reviewer(by)), alone=not status and page is None and answer is None)
         return
     if answer is not None:
         question = ReviewStore(policies, _reviewer(by)).answer_number(*answer)
@@ -202,7 +202,9 @@ def review(
         raise typer.Exit(0 if dossier.is_complete else 1)
 
 
-def _serve_page(store: ReviewStore) -> None:
+def _serve_page(store: ReviewStore, *, alone: bool) -> None:
+    if not alone:
+        raise InputError("'--serve' with '--status', '--page' or '--answer'; expected one of them")
     from guardagent.translation.review.dossier import read_dossier
     from guardagent.translation.review.serving import ReviewServer
 

@@ -138,8 +138,11 @@ class Decider:
         current = None if known is None else read_principal(read(str(call.conversation)))
         if known is None or current == known:
             return call
-        if current is None or (current.id, current.tenant) != (known.id, known.tenant):
-            raise InputError(f"the conversation began with the principal {known.id!r}, who is withdrawn")
+        if current is None or _identity(current) != _identity(known):
+            raise InputError(
+                f"the conversation began with the principal {known.id!r} of the tenant {known.tenant!r}, who is "
+                "withdrawn, or acts for somebody else now"
+            )
         left = (known.roles or frozenset()) & (current.roles or frozenset())
         if left == known.roles and call.principal is None:
             return call
@@ -383,6 +386,11 @@ class Decider:
             except HistoryChangedError:
                 conversation.session.catch_up()
         raise InputError("other calls kept coming between the approval and the call; approve it again")
+
+
+def _identity(principal: SessionPrincipal | None) -> tuple[object, ...]:
+    """Returns the ids and tenants of a principal and of those that it acts for."""
+    return () if principal is None else (principal.id, principal.tenant, *_identity(principal.on_behalf_of))
 
 
 def _facts_shown(call: HostCall) -> tuple[str, ...]:

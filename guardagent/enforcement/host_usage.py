@@ -24,7 +24,7 @@ class ModelUsage:
         before: the usage before this process, once it is known.
     """
 
-    reports: dict[str, Mapping[str, Amount | None]] = field(default_factory=dict)
+    reports: dict[str | int, Mapping[str, Amount | None]] = field(default_factory=dict)
     is_whole: bool = False
     before: Mapping[str, Any] | None = None
 
@@ -32,12 +32,18 @@ class ModelUsage:
         """Notes a response or a run. A later report of the same name replaces the earlier one.
 
         Raises:
-            InputError: an amount is not a number from 0.
+            InputError: an amount is not a number from 0, or the name no string; the usage is unknown from now on.
         """
-        for what, amount in used.items():
-            if amount is not None and not _is_amount(amount, whole=what == "tokens"):
-                raise InputError(f"{what!r} of a response is {amount!r}; expected a number from 0, or None if unknown")
-        self.reports[f"response {len(self.reports)}" if name is None else name] = used
+        wrong = [what for what, amount in used.items() if not _is_amount(amount, whole=what == "tokens")]
+        is_named = name is None or isinstance(name, str)
+        key = name if isinstance(name, str) else len(self.reports)
+        self.reports[key] = used if is_named and not wrong else dict.fromkeys(used)
+        if not is_named:
+            raise InputError(f"the name of a response is a {type(name).__name__}; expected a string")
+        if wrong:
+            amount = used[wrong[0]]
+            shown = "too large" if isinstance(amount, int) and amount > _MOST else f"{amount!r:.80}"
+            raise InputError(f"{wrong[0]!r} of a response is {shown}; expected a number from 0, or None if unknown")
 
     def total(self, recorded: Mapping[str, Any] | None) -> dict[str, Amount | None]:
         """Returns the tokens and the cost so far; None where a part of it is unknown.
@@ -62,6 +68,13 @@ def _exact(amount: Amount) -> Fraction:
     return Fraction(repr(amount) if isinstance(amount, float) else amount)
 
 
+_MOST = 10**30  # of an amount, as of counters
+
+
 def _is_amount(amount: Any, *, whole: bool) -> bool:
+    if amount is None:
+        return True
     kinds = (int,) if whole else (int, float, Decimal)
-    return isinstance(amount, kinds) and not isinstance(amount, bool) and math.isfinite(amount) and amount >= 0
+    if not isinstance(amount, kinds) or isinstance(amount, bool):
+        return False
+    return (isinstance(amount, int) or math.isfinite(amount)) and 0 <= amount <= _MOST

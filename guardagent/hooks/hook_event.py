@@ -106,6 +106,7 @@ class HookHost(ABC):
         asks: whether its users can be asked about a call before it runs.
         settings_path: the file with the hooks, below the folder of a project or of the user.
         local_settings_path: that of a project which teams do not commit; empty if the host has none.
+        off_switch: the setting that switches all hooks off; empty if the host has none.
         seconds: the host's limit for a hook, as it is installed.
         reports_edits: whether the outcome of a call has the arguments with which it ran, in the form of the proposal.
         prompt_events: the events of hooks that may answer in place of the asked user.
@@ -117,6 +118,7 @@ class HookHost(ABC):
     asks: ClassVar[bool]
     settings_path: ClassVar[str]
     local_settings_path: ClassVar[str] = ""
+    off_switch: ClassVar[str] = ""
     seconds: ClassVar[int] = 30
     reports_edits: ClassVar[bool] = True
     prompt_events: ClassVar[tuple[str, ...]] = ()

@@ -308,7 +308,7 @@ def _require_approvers(people: Mapping[str, str]) -> None:
 DEFAULT_POLICY = "default"
 DEFAULT_FOLDER = "guardagent-state"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_COMMIT = re.compile(r"[\x21-\x7e]{1,100}")
+_COMMIT = re.compile(r"[0-9a-f]{4,64}(-dirty)?")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 

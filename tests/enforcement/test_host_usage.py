@@ -15,6 +15,7 @@ from guardagent.enforcement.host_adapter import HostAdapter
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.enforcement.wire import read_call, write_call
 from guardagent.errors import InputError
+from guardagent.policy.load import compile_rules
 from guardagent.types import Decision
 from tests.enforcement.guards import MemoryLog, guard, ran, refund, yes
 from tests.enforcement.remote.scripted_server import TOKEN, scripted_server
@@ -69,12 +70,37 @@ def test_reports_add_up_and_one_of_the_same_name_replaces_its_earlier_one() -> N
     counting.spent("d", tokens=1, cost=0)
     assert counting.before(refund(conversation="d")).label == 0
 
+    counting.spent("e", tokens=900, cost=0, of="response 1")
+    counting.spent("e", tokens=900, cost=0)
+    counting.spent("e", tokens=1, cost=0)
+    assert counting.before(refund(conversation="e")).label == 1
 
-@pytest.mark.parametrize("wrong", [{"tokens": -1}, {"tokens": 1.5}, {"tokens": True}, {"cost": float("nan")}])
-def test_an_amount_that_is_not_a_number_from_0_is_an_error(wrong: dict[str, Any]) -> None:
-    """A negative report would raise the budget."""
-    with pytest.raises(InputError, match="expected a number from 0"):
-        guard(TOKENS).spent("c", **wrong)
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tokens": -1},
+        {"tokens": 1.5},
+        {"tokens": True},
+        {"tokens": 10**5000},
+        {"tokens": 1, "of": ["x"]},
+        {"cost": float("nan")},
+        {"cost": Decimal("NaN")},
+    ],
+)
+def test_what_is_no_amount_is_an_error(wrong: dict[str, Any]) -> None:
+    """A negative report would raise the budget. The usage is unknown from then on."""
+    counting = guard(TOKENS)
+    counting.spent("c", tokens=1)
+    with pytest.raises(InputError, match=r"expected a (number from 0|string)"):
+        counting.spent("c", **wrong)
+    counting.spent("c", tokens=1)
+    assert "usage.tokens is unknown" in counting.before(refund()).errors[0]
+
+
+def test_a_negative_usage_among_the_facts_is_unknown() -> None:
+    session = compile_rules([TOKENS]).session(facts={"usage": {"tokens": -5}})
+    assert "negative" in session.check("refund", {"amount": 1}).errors[0]
 
 
 def test_a_counter_counts_each_token_once() -> None:

@@ -371,7 +371,16 @@ def test_withdrawn_roles_are_gone_from_the_next_check_on() -> None:
     assert current.before(refund(conversation="d")).rules == ("rule 2",)
 
 
-@pytest.mark.parametrize("withdrawn", [None, {"id": "bob"}, {"id": "ann", "tenant": "bank"}, RuntimeError("gone")])
+@pytest.mark.parametrize(
+    "withdrawn",
+    [
+        None,
+        {"id": "bob"},
+        {"id": "ann", "tenant": "bank"},
+        {"id": "ann", "on_behalf_of": {"id": "eve"}},
+        RuntimeError("gone"),
+    ],
+)
 def test_a_withdrawn_principal_is_denied(withdrawn: Any) -> None:
     """So is another one, and one that is unavailable: never the one of before."""
     answers = iter([{"id": "ann"}, {"id": "ann"}])

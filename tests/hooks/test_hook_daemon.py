@@ -218,6 +218,8 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
     assert "Claude Code" in claude.command("hook", "status")
     path = claude.home / ".claude" / "settings.json"
     settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, "disableAllHooks": True}))
+    assert "'disableAllHooks' switches all hooks off" in claude.command("hook", "status", status=1)
     del settings["hooks"]["PreToolUse"]
     path.write_text(json.dumps(settings))
     assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)

@@ -36,6 +36,15 @@ from guardagent.packs.shell.packages import allowed, packages_in, resembles
         ("docker run --odd python evil", ["image:?"]),
         ("sudo docker pull evil", ["image:evil"]),
         ("cat requirements.txt | grep pip", []),
+        ("python -mpip install a; py -3 -m pip install b; python -I -m pipenv install c", ["pip:a", "pip:b", "pip:c"]),
+        ("python job.py -m pip install a; python -c 'x' -mpip", []),
+        (
+            "npm it a; npm isntall b; npm update c; npm i d@npm:evil@1; npm x e; pnpx f",
+            ["npm:a", "npm:b", "npm:c", "npm:evil@1", "npm:e", "npm:f"],
+        ),
+        ("bun x a; deno run npm:b job.ts; deno add jsr:c", ["npm:a", "npm:b", "npm:?"]),
+        ("pip wheel a; easy_install b; poetry self add c; hatch dep add d", ["pip:a", "pip:b", "pip:c", "pip:d"]),
+        ("pixi add a; bundle add b; composer require c", ["conda:a", "gem:b", "composer:c"]),
     ],
 )
 def test_names_are_read_from_commands(command: str, names: list[str]) -> None:

@@ -19,6 +19,7 @@ class Host(HookHost):
     asks: ClassVar[bool] = True
     settings_path: ClassVar[str] = ".claude/settings.json"
     local_settings_path: ClassVar[str] = ".claude/settings.local.json"
+    off_switch: ClassVar[str] = "disableAllHooks"
     events: ClassVar[Mapping[str, HookKind]] = {
         "PreToolUse": HookKind.BEFORE,
         "PreSkillShellCommand": HookKind.BEFORE,  # a command in the text of a skill; it has no event after it

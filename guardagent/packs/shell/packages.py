@@ -39,10 +39,18 @@ def packages_in(text: str) -> list[str]:
     for command in all_commands(text):
         if command is not None and command.name is not None:
             name, words = command.name, plain_words(command)
-            if name.startswith("python") and words[:1] == ["-m"] and len(words) > 1:
-                name, words = words[1], words[2:]
+            name, words = _of_module(name, words)
             packages.update(dict.fromkeys(_packages(re.sub(r"[\d.]+$", "", name), words)))
     return list(packages)
+
+
+def _of_module(name: str, words: _Words) -> tuple[str, _Words]:
+    """The module that Python runs, with its words; else the command itself."""
+    at = next((at for at, word in enumerate(words) if word.startswith("-m")), None)
+    if re.fullmatch(r"python[\d.]*|pypy[\d.]*|py", name) is None or at is None:
+        return name, words
+    module, *rest = words[at + 1 :] if words[at] == "-m" else (words[at][2:], *words[at + 1 :])
+    return (module, rest) if all(word.startswith("-") for word in words[:at]) else (name, words)
 
 
 def allowed(package: str, listed: Sequence[str]) -> bool:
@@ -133,6 +141,20 @@ def _each_beside_files(words: _Words) -> Iterator[str]:
     return _each([word for at, word in enumerate(words) if at not in files or not word or _ADDRESS.match(word)])
 
 
+def _each_of_npm(words: _Words) -> Iterator[str]:
+    """The same; of `ALIAS@npm:NAME` the name that is installed."""
+    return (name.partition("@npm:")[2] or name for name in _each(words))
+
+
+def _each_of_deno(words: _Words) -> Iterator[str]:
+    """What has the prefix of a registry; addresses have a rule of their own."""
+    return (
+        word.removeprefix("npm:") if word.startswith("npm:") else UNKNOWN
+        for word in words
+        if re.match("npm:|jsr:", word)
+    )
+
+
 def _with(words: _Words) -> Iterator[str]:
     """The packages that `--with` adds to a run."""
     for at, word in enumerate(words):
@@ -180,22 +202,30 @@ def _versioned(word: str) -> str:
 
 
 _Read = Callable[[_Words], Iterator[str]]
+_NPM_INSTALL = (
+    "install i in ins inst insta instal isnt isnta isntal isntall add it install-test update up upgrade link ln"
+)
 _READERS: tuple[tuple[str, tuple[str, ...], str, _Read], ...] = (
-    ("pip", ("install", "download"), "pip", _each_beside_files),
+    ("pip", ("install", "download", "wheel"), "pip", _each_beside_files),
+    ("easy_install", ("",), "pip", _each),
     ("uv", ("pip install", "add", "tool install"), "pip", _each_beside_files),
     ("uv", ("tool run",), "pip", _first),
     ("uv", ("run",), "pip", _with),
     ("uvx", ("",), "pip", _first),
     ("pipx", ("install", "run", "inject"), "pip", _each),
-    ("poetry pdm", ("add",), "pip", _each),
-    ("conda mamba", ("install",), "conda", _each),
-    ("npm pnpm yarn bun", ("install", "i", "add"), "npm", _each),
+    ("poetry pdm pipenv rye hatch", ("add", "install", "self add", "dep add"), "pip", _each_beside_files),
+    ("conda mamba micromamba pixi", ("install", "add"), "conda", _each),
+    ("npm pnpm yarn bun", tuple(_NPM_INSTALL.split()), "npm", _each_of_npm),
     ("npm pnpm yarn bun", ("create", "init"), "npm", _each),
-    ("npm", ("exec",), "npm", _first),
-    ("npx bunx", ("",), "npm", _first),
+    ("npm", ("exec", "x"), "npm", _first),
+    ("bun", ("x",), "npm", _first),
+    ("npx bunx pnpx", ("",), "npm", _first),
     ("pnpm yarn", ("dlx",), "npm", _first),
+    ("deno", ("add", "install", "run"), "npm", _each_of_deno),
     ("cargo", ("install", "add"), "cargo", _each),
     ("gem", ("install",), "gem", _each),
+    ("bundle", ("add",), "gem", _each),
+    ("composer", ("require", "global require"), "composer", _each),
     ("go", ("install", "get"), "go", _each),
     ("go", ("run",), "go", lambda words: (name for name in _first(words) if "@" in name or name == UNKNOWN)),
     ("docker podman nerdctl", ("run", "pull", "create", "container run", "image pull"), "image", _image),

@@ -481,7 +481,11 @@ class Compiler:
                     return unknown if value is None else value
             return value
 
-        return fact
+        def usage(env: Env) -> Any:
+            value = fact(env)
+            return _NEGATIVE_USAGE if kind_of(value) == "number" and value < 0 else value
+
+        return usage if path[0] == ast.USAGE else fact
 
     def _principal(self, _node: ast.Principal, _: Names) -> Term:
         unknown = Unknown("the session has no principal")
@@ -593,6 +597,9 @@ class Compiler:
             return (_condition_on_item(env, slot, entry, condition) for entry in collection)
 
         return _FOLDED[node.which](values)
+
+
+_NEGATIVE_USAGE = Unknown("the host states a negative usage of models")
 
 
 def _unknown_fact(name: str) -> str:

@@ -249,6 +249,7 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
         r"\b(?:before|after)\([^()]*\([^()]*\),\s*[\w.-]+⟨\(",
         "a condition is missing between the two calls; write 'true' for no condition",
     ),
+    (r"==⟨=", "did you mean '=='?"),
     (r"=⟨=|\w⟨==", "did you mean '='?"),
     (r"<⟨>", "did you mean '!='?"),
     (r"⟨=<|=⟨<", "did you mean '<='?"),

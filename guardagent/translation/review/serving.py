@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +34,11 @@ class ReviewServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.store, self.secret = store, f"/{secrets.token_urlsafe(24)}"
         self.address = f"http://127.0.0.1:{self.server_port}{self.secret}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a client that goes away."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

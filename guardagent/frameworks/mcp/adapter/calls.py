@@ -32,6 +32,8 @@ METHOD_NOT_FOUND = -32601
 
 # Since 2026-07-28 the `_meta` of every request carries the data of the former handshake.
 REVISION = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+NEWEST = "2026-07-28"
+"""The newest revision that the proxy speaks."""
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"

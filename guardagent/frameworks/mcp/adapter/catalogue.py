@@ -196,7 +196,7 @@ _CLIENT = {"name": "guardagent", "version": "1"}
 _CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
 _HANDSHAKE: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
 _ENVELOPE = {
-    calls.VERSION_KEY: "2026-07-28",
+    calls.VERSION_KEY: calls.NEWEST,
     calls.CLIENT_KEY: _CLIENT,
     calls.CAPABILITIES_KEY: _CAPABILITIES,
 }
