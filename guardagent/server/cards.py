@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -29,6 +31,9 @@ from guardagent.server.settings import AnswerSettings
 from guardagent.types import call_text
 
 JSON = Mapping[str, Any]
+
+DifferingField = tuple[str, str, Any]
+"""The title, the path and the value of a field of the evidence."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,14 @@ class ApprovalCard:
     read: JSON
     session: JSON | None
     evidence: Sequence[EvidenceItem]
-    differences: Mapping[str, list[tuple[str, str, Any]]]
+    differences: Mapping[str, list[DifferingField]]
     expected: JSON | None
     views: Mapping[str, RenderedView]
+
+    @property
+    def marked(self) -> frozenset[tuple[str, str]]:
+        """The titles and paths of the evidence from which an argument differs."""
+        return frozenset(field[:2] for fields in self.differences.values() for field in fields)
 
     @property
     def title(self) -> str:
@@ -119,7 +129,7 @@ def evidence_of(facts: Any, calls: Sequence[Mapping[str, Any]]) -> list[Evidence
     return evidence
 
 
-def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> dict[str, list[tuple[str, str, Any]]]:
+def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> dict[str, list[DifferingField]]:
     """Returns the titles, paths and values in the evidence that differ from an argument, by its path.
 
     A field with the name of an argument differs if none with this name has its value. A number that is nowhere in the
@@ -127,22 +137,45 @@ def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> di
     in lists count only if there are few.
     """
     own = dict(_fields(args))
-    compared = {name: _differing(name, own, evidence) for name in own}
-    return {name: fields[:_MOST] for name, fields in compared.items() if fields}
-
-
-def _differing(name: str, own: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> list[tuple[str, str, Any]]:
-    value = own[name]
     fields = [(item.title, *field) for item in evidence for field in item.fields.items()]
-    alike = [field for field in fields if _last(field[1]) == _last(name)]
-    if any(other == value or str(other) == str(value) for _, _, other in alike or fields):
-        return []
-    if alike or type(value) not in (int, float):
-        return alike
-    others = {str(other) for path, other in own.items() if path != name}
-    related = {item.title for item in evidence if not item.args or others & {*map(str, item.args.values())}}
-    numbers = [field for field in fields if field[0] in related and type(field[2]) in (int, float)]
-    return [field for field in numbers if "[" not in field[1]] or (numbers if len(numbers) <= _MOST else [])
+    everywhere, by_name = _FieldValues(), defaultdict[str, _FieldValues](_FieldValues)
+    for field in fields:
+        everywhere.add(field)
+        by_name[_last(field[1])].add(field)
+    numbers = [field for field in fields if type(field[2]) in (int, float)]
+    texts = Counter(map(str, own.values()))
+
+    @cache
+    def related(text: str) -> list[DifferingField]:
+        """The numbers that one differs from which is nowhere in the evidence."""
+        others = texts - Counter([text])
+        titles = {item.title for item in evidence if not item.args or others.keys() & {*map(str, item.args.values())}}
+        near = [field for field in numbers if field[0] in titles]
+        return [field for field in near if "[" not in field[1]] or (near if len(near) <= _MOST else [])
+
+    differing: dict[str, list[DifferingField]] = {}
+    for path, value in own.items():
+        alike = by_name.get(_last(path))
+        if not (alike or everywhere).has(value):
+            is_number = type(value) in (int, float)
+            differing[path] = alike.fields[:_MOST] if alike else related(str(value))[:_MOST] if is_number else []
+    return {path: found for path, found in differing.items() if found}
+
+
+class _FieldValues:
+    """Fields of the evidence, and the values that they have, also as texts."""
+
+    def __init__(self) -> None:
+        self.fields: list[DifferingField] = []
+        self._values: set[Any] = set()
+
+    def add(self, field: DifferingField) -> None:
+        self.fields.append(field)
+        value = field[2]
+        self._values |= {str(value)} if isinstance(value, dict | list | tuple) else {value, str(value)}
+
+    def has(self, value: Any) -> bool:
+        return str(value) in self._values or (not isinstance(value, dict | list | tuple) and value in self._values)
 
 
 def _fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -139,8 +139,10 @@ def _show_approval(service: GuardService, request: ConsoleRequest, problem: str 
     tenant, name = request.tenant, request.path["id"]
     approval = _row(service, request, service.show_approval(tenant, name))
     alike = [other for other in service.approvals.waiting(tenant) if other["session"] == approval["session"]]
+    card = card_of(service, tenant, approval)
     values = {
-        **vars(card_of(service, tenant, approval)),
+        **vars(card),
+        "marked": card.marked,
         "others": [_row(service, request, other) for other in alike[:_CARDS] if other["id"] != name],
         "problem": problem,
         "form": request.form,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from guardagent.server.cards import differences, evidence_of
+from tests._support.work import calls_within
 
 ORDER = {"id": "c1", "tool": "look", "args": {"order": "W1"}, "output": {"order": "W1", "total": 120}}
 OTHER = {"id": "c2", "tool": "look", "args": {"order": "W2"}, "output": '{"order": "W2", "total": 90}'}
@@ -42,3 +44,14 @@ def test_evidence_is_complete_and_the_newest_first() -> None:
 def test_an_output_that_is_no_plain_json_is_a_text(output: str) -> None:
     [item] = evidence_of(None, [{**ORDER, "output": output}])
     assert item.value == output
+
+
+def test_the_work_grows_with_the_arguments() -> None:
+    """A call with many values cannot keep reviewers from its page."""
+
+    def work(count: int) -> int:
+        calls = [{"id": "c1", "tool": "get", "args": {"id": "W1"}, "output": {"rows": list(range(7, count + 7))}}]
+        evidence = evidence_of({}, calls)
+        return calls_within(partial(differences, {"rows": list(range(count)), "id": "W1"}, evidence))
+
+    assert work(2_000) < 15 * work(200)
