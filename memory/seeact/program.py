@@ -739,7 +739,9 @@ CONTROLS = {
     },
     "flight": {"any": "search flights, find flights, select flight, book flight, book this flight"},
 }
-ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}}
+ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}, "car parts": {"any": CAR_PARTS}}
+# Of these, what settles that a task asks for words about a thing, or for a part of it, whatever page it is on.
+SETTLED = {"reading", "account", "aside", "car parts"}
 # Parts that any page has, and words with which the agent describes where something stands.
 INTERFACE = """
     dropdown menu, drop-down menu, menu bar, menu item, menu icon, navigation menu, side menu, main menu, hamburger
@@ -795,6 +797,8 @@ PAGE = {
         "unless": "train, rail, bus, ferry, cruise, coach, station, route",
     },
 }
+# On the last page of a purchase every step is one of the purchase.
+CHECKOUT = {"shopping": PAGE["shopping"]}
 
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
@@ -834,19 +838,27 @@ def topics_of_run(agent_input: str, agent_output: str) -> list | None:
     """
     names = topics_found(agent_input, LEXICON) + topics_found(chosen_element(agent_output), CONTROLS)
     task = agent_input.partition("User information:")[0]
-    if names or topics_found(task, ELSEWHERE):
+    if names:
         return names
-    return topics_of_analysis(task, analysis(agent_output))
+    elsewhere = topics_found(task, ELSEWHERE)
+    sentences = sentences_of(analysis(agent_output))
+    if not elsewhere:
+        return topics_of_analysis(task, sentences)
+    return topics_found(sentences[0], CHECKOUT if SETTLED.intersection(elsewhere) else {**PAGE_WORDS, **CHECKOUT})
 
 
-def topics_of_analysis(task: str, text: str) -> list | None:
+def topics_of_analysis(task: str, sentences: list) -> list | None:
     """The rules that concern the agent's page. The first sentence is decisive; the others are less certain."""
-    sentences = re.split(r"(?<=[.!?])\s+", text)
+    text = " ".join(sentences)
     names = topics_of_page(sentences[0])
     if names or topics_found(task, GOODS):
         return names
     names = topics_of_page(" ".join(sentences[:2])) or topics_of_page(text)
     return names if names or topics_found(text, {**ELSEWHERE, **GOODS}) else None
+
+
+def sentences_of(text: str) -> list:
+    return re.split(r"(?<=[.!?])\s+", text)
 
 
 def topics_of_page(text: str) -> list:
