@@ -155,14 +155,14 @@ GENRES = """
     synthwave
 """
 TRADES = """
-    accountant, analyst, architect, attorney, barista, bartender, caregiver, carpenter, cashier, chef, cleaner, clerk,
-    crew member, data scientist, dentist, developer, dishwasher, dispatcher, driver, forklift driver, electrician,
-    engineer, faculty, farm hand, flight attendant, front desk, handler, housekeeper, human resources, janitor,
-    journalist, lecturer, librarian, lifeguard, mechanic, nanny, nurse, nursing, paralegal, park ranger, pharmacist,
-    physician, plumber, police officer, postdoc, product manager, professor, programmer, receptionist, researcher,
-    sales associate, sales representative, sales manager, scientist, security guard, software engineer, stocker,
-    supervisor, teacher, teaching, technician, therapist, translator, veterinarian, waiter, waitress, warehouse,
-    warehouse associate, welder
+        accountant, analyst, camp counselor, counselor, lifeguard, architect, attorney, barista, bartender, caregiver,
+        carpenter, cashier, chef, cleaner, clerk, crew member, data scientist, dentist, developer, dishwasher,
+        dispatcher, driver, forklift driver, electrician, engineer, faculty, farm hand, flight attendant, front desk,
+        handler, housekeeper, human resources, janitor, journalist, lecturer, librarian, lifeguard, mechanic, nanny,
+        nurse, nursing, paralegal, park ranger, pharmacist, physician, plumber, police officer, postdoc, product
+        manager, professor, programmer, receptionist, researcher, sales associate, sales representative, sales
+        manager, scientist, security guard, software engineer, stocker, supervisor, teacher, teaching, technician,
+        therapist, translator, veterinarian, waiter, waitress, warehouse, warehouse associate, welder
 """
 JOB_BOARDS = """
     glassdoor, ziprecruiter, monster.com, indeed.com, careerbuilder, snagajob, flexjobs, usajobs, governmentjobs,
@@ -223,31 +223,32 @@ LEXICON = {
         ],
         "unless": f"{CAR_PARTS}, {ASIDE}, job, career",
         "besides": """
-            car seat, rv site, rv spot, rv park, rv campground, rv hookup, car insurance, car wash, car part, car
-            accessory, car charger, car battery, car stereo, car speaker, car audio, car cover, car mat, car mount,
-            car holder, car wax, car tire, car vacuum, car cleaner, car key, car alarm, car loan, car payment, car
-            finance, car value, car show, car race, car racing, race car, car game, car park, car parking, car
-            charging, vehicle charging, charging … car, charging … vehicle, car repair, car maintenance, car toy,
-            truck toy, truck part, truck tire, truck accessory, car rental location, car rental office, car rental
-            agency, car rental company, car rental branch, car rental counter, rental car location, rental car
-            company, toy car, toy truck, model car, rc car, rc truck, remote control car, remote control truck, cable
-            car, train car, sleeping car, dining car, food truck, fire truck, dump truck, tow truck, garbage truck,
-            monster truck, hand truck, truck stop, truck driver, car salesman, car salesperson, car mechanic, vehicle
-            registration, vehicle history, my car, my truck, my vehicle, my own car, sell … car, sell … truck, trade
-            in … car, tesla stock, stock of tesla, tom ford, harrison ford, honda generator, rent … bike, bike rental,
-            rent … bicycle, rent … scooter, scooter rental, rent … boat, boat rental, rent … kayak, kayak rental, rent
-            … ski, ski rental, rent … movie, convertible crib, convertible sofa, convertible car seat, convertible
-            backpack, company car, car tax, road tax, car freshener, car air freshener, car phone, car phone mount,
-            car jump starter, car diagnostic, car sticker, car decal, car magnet, car emulator, car simulator, vehicle
-            inspection, vehicle tax, vehicle title, vehicle tag, vehicle recall, recall … vehicle, recall … car,
-            registration … vehicle, registration … car, register … vehicle, register … car, motor vehicle department,
-            department of motor vehicle, pixar car, cars movie, car museum, car accident, vehicle accident, parking …
-            car, parking … vehicle, park … car, park … vehicle, insure … car, insure … vehicle, insurance … car,
-            insurance … vehicle, loan … car, car lift, car ferry, car sharing stock, gift … car lover, car magazine,
-            vans shoe, vans sneaker, off the wall, van gogh, van cleef, dick van dyke, tire … truck, tire … car, tire
-            … suv, tire … vehicle, wiper … car, battery … car, part … car, part … truck, part … vehicle, mat … car,
-            fit … car, fit … truck, fit … vehicle, lego … car, hot wheels … car, hot wheels car, diecast car, die-cast
-            car, ride-on car, slot car, pedal car, car lego
+            car seat, charge a car, charge an electric car, charge an electric vehicle, charge my car, rv site, rv
+            spot, rv park, rv campground, rv hookup, car insurance, car wash, car part, car accessory, car charger,
+            car battery, car stereo, car speaker, car audio, car cover, car mat, car mount, car holder, car wax, car
+            tire, car vacuum, car cleaner, car key, car alarm, car loan, car payment, car finance, car value, car
+            show, car race, car racing, race car, car game, car park, car parking, car charging, vehicle charging,
+            charging … car, charging … vehicle, car repair, car maintenance, car toy, truck toy, truck part, truck
+            tire, truck accessory, car rental location, car rental office, car rental agency, car rental company, car
+            rental branch, car rental counter, rental car location, rental car company, toy car, toy truck, model car,
+            rc car, rc truck, remote control car, remote control truck, cable car, train car, sleeping car, dining
+            car, food truck, fire truck, dump truck, tow truck, garbage truck, monster truck, hand truck, truck stop,
+            truck driver, car salesman, car salesperson, car mechanic, vehicle registration, vehicle history, my car,
+            my truck, my vehicle, my own car, sell … car, sell … truck, trade in … car, tesla stock, stock of tesla,
+            tom ford, harrison ford, honda generator, rent … bike, bike rental, rent … bicycle, rent … scooter,
+            scooter rental, rent … boat, boat rental, rent … kayak, kayak rental, rent … ski, ski rental, rent …
+            movie, convertible crib, convertible sofa, convertible car seat, convertible backpack, company car, car
+            tax, road tax, car freshener, car air freshener, car phone, car phone mount, car jump starter, car
+            diagnostic, car sticker, car decal, car magnet, car emulator, car simulator, vehicle inspection, vehicle
+            tax, vehicle title, vehicle tag, vehicle recall, recall … vehicle, recall … car, registration … vehicle,
+            registration … car, register … vehicle, register … car, motor vehicle department, department of motor
+            vehicle, pixar car, cars movie, car museum, car accident, vehicle accident, parking … car, parking …
+            vehicle, park … car, park … vehicle, insure … car, insure … vehicle, insurance … car, insurance … vehicle,
+            loan … car, car lift, car ferry, car sharing stock, gift … car lover, car magazine, vans shoe, vans
+            sneaker, off the wall, van gogh, van cleef, dick van dyke, tire … truck, tire … car, tire … suv, tire …
+            vehicle, wiper … car, battery … car, part … car, part … truck, part … vehicle, mat … car, fit … car, fit …
+            truck, fit … vehicle, lego … car, hot wheels … car, hot wheels car, diecast car, die-cast car, ride-on
+            car, slot car, pedal car, car lego
         """,
     },
     "media": {
@@ -365,6 +366,7 @@ LEXICON = {
             """,
             "checking in + checking out, night",
             "place, somewhere + night, to sleep, weekend of",
+            "room + airfare, flight, vacation package",
             """
                 5-star, 4-star, 3-star, five-star, four-star, three-star, 5 star, 4 star, 3 star + night, room, pool,
                 spa, suite, city center, beachfront, downtown, property, checking in, check-in, midtown
@@ -428,6 +430,10 @@ LEXICON = {
                 to become
             """,
             "upload, submit, attach + resume, cv",
+            """
+                engineering, marketing, sales, finance, accounting, nursing, legal, human resources, design, research,
+                customer service, retail, management + position
+            """,
             "work~ + salary, per hour, an hour, hourly, shift, employer, abroad, visa sponsorship, paying",
             f"""
                 {TRADES}, truck driver, worker + work with, work at, work for, shift, wage, temp agency, visa
@@ -551,6 +557,7 @@ LEXICON = {
             """,
             "departures + direct, last minute, anywhere, outbound",
             "upper class, economy class, premium economy + return, outbound, miles only, reward, companion voucher",
+            "return trip, round trip, one-way trip + economy, business, miles",
         ],
         "unless": f"""
             {ASIDE}, job, career, internship, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van,
@@ -741,11 +748,11 @@ GOODS = {
 # Tasks about something beside the thing that a rule is about, such as where to leave it.
 BESIDE = {
     "car": {
-        "any": "car museum, museum of car",
+        "any": "car museum, museum of car, motor vehicle office, bureau of motor vehicle",
         "together": [
             """
-                parking space, parking spot, parking garage, parking lot, ferry, ferries + car, suv, van, truck,
-                vehicle, minivan, sedan
+                parking space, parking spot, parking garage, parking lot, ferry, ferries, dash cam, phone mount, jump
+                starter, sun shade + car, suv, van, truck, vehicle, minivan, sedan
             """
         ],
         "unless": """
@@ -787,7 +794,7 @@ CONTROLS = {
 }
 ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}, "car parts": {"any": CAR_PARTS}}
 # Of these, what settles that a task asks for words about a thing, or for a part of it, whatever page it is on.
-SETTLED = {"reading", "account", "aside", "car parts"}
+SETTLED = {"reading", "account", "aside", "car parts", "services", "government"}
 # Parts that any page has, and words with which the agent describes where something stands.
 INTERFACE = """
     dropdown menu, drop-down menu, menu bar, menu item, menu icon, navigation menu, side menu, main menu, hamburger
@@ -795,7 +802,8 @@ INTERFACE = """
     calendar view, calendar widget, date calendar, table format, in a table, table of results, profile icon, account
     icon, share button, sign in button, log in button, help icon, target element, first target, next target, image of
     the, picture of the, photo of the, filter button, search tool, tool tip, tooltip, map view, map icon, view on map,
-    tip box, in the footer, alert box, newsletter popup, cookie banner, sign-up popup, gift card link, rewards banner
+    tip box, in the footer, alert box, newsletter popup, cookie banner, sign-up popup, gift card link, rewards banner,
+    in stock, out of stock, stock footage, stock video, stock photo
 """
 for entry in [*ELSEWHERE.values(), *GOODS.values()]:
     entry["besides"] = INTERFACE
@@ -823,8 +831,8 @@ PAGE = {
     },
     "job": {
         "any": f"""
-            {JOB_BOARDS}, indeed, workday, greenhouse form, greenhouse board, recruiting, recruiter, applicant, open
-            posting, hourly shift, work authorization, resume
+            {JOB_BOARDS}, indeed, list of openings, list of open positions, careers page, workday, greenhouse form,
+            greenhouse board, recruiting, recruiter, applicant, open posting, hourly shift, work authorization, resume
         """,
         "together": [f"{TRADES} + application, assignment, opening, posting, role, shift"],
     },
