@@ -5,8 +5,8 @@ brands. `any` one phrase is enough, or one of each group of phrases that stand `
 one of `unless` is there; phrases under `besides` hold such a word and mean something else. In a phrase `~` stands for
 the other forms of a word (rent~: renting, rental), and `…` for up to four words of the same clause.
 
-Where the task's words name no rule and nothing else either, the page on which the agent is decides. Where that says
-nothing, it is unknown which rules apply.
+Where the task's words name no rule, the page on which the agent is decides: by its own words alone if the task names
+another subject, which may be a stray word. Where neither says anything, it is unknown which rules apply.
 """
 
 import re
@@ -558,6 +558,7 @@ LEXICON = {
             "departures + direct, last minute, anywhere, outbound",
             "upper class, economy class, premium economy + return, outbound, miles only, reward, companion voucher",
             "return trip, round trip, one-way trip + economy, business, miles",
+            "business class, first class, premium economy, economy class + ticket, seat, fare + from, out of, between",
         ],
         "unless": f"""
             {ASIDE}, job, career, internship, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van,
@@ -568,19 +569,20 @@ LEXICON = {
             flight attendant, menu … airline, airport … economy lot, economy lot, baggage … airline, flight status,
             status … flight, flight simulator, flight jacket, flight gift card, airline gift card, flight tracker,
             track … flight, flight credit, flight school, flight crew, my flight, cancel … flight, check in … flight,
-            beer flight, wine flight, in flight, flight of stairs, airport parking, airport shuttle, flight pant,
-            flight suit, flight number, flight deck, flight log, whiskey flight, tasting flight, flight of wine,
-            flight of beer, checked in for … flight, check-in … flight, flight check-in, online check-in, flight
-            delay, delayed flight, delay … flight, flight cancellation, cancelled flight, refund … flight, flight
-            refund, flight voucher, flight club, bird flight, flight training, flight lesson, flight instructor, first
-            flight museum, drone … fly, fly … drone, fly fishing, fly rod, fly swatter, butterfly, fruit fly, fly
-            trap, fly screen, fruit flies, missing … flight, baggage … flight, flight … job, on-time … flight, arrival
-            time … flight, flight arrival, flight information, air jordan, flight plan, paper airplane, airplane toy,
-            toy airplane, model airplane, airplane model, jet ski, jet lag, ink jet, jet engine, jet tub, private jet
-            cologne, plane crash, shuttle … airport, parking … airport, airport lounge, lounge … airport, airport
-            wifi, airline lounge, airline miles card, airline credit card, airline stock, job … airline, airline …
-            job, airline career, airport job, job … airport, time flies, united kingdom, united states, manchester
-            united, leeds united, newcastle united, united nations, delta faucet, delta force, spirit halloween
+            drone … flight, beer flight, wine flight, in flight, flight of stairs, airport parking, airport shuttle,
+            flight pant, flight suit, flight number, flight deck, flight log, whiskey flight, tasting flight, flight
+            of wine, flight of beer, checked in for … flight, check-in … flight, flight check-in, online check-in,
+            flight delay, delayed flight, delay … flight, flight cancellation, cancelled flight, refund … flight,
+            flight refund, flight voucher, flight club, bird flight, flight training, flight lesson, flight
+            instructor, first flight museum, drone … fly, fly … drone, fly fishing, fly rod, fly swatter, butterfly,
+            fruit fly, fly trap, fly screen, fruit flies, missing … flight, baggage … flight, flight … job, on-time …
+            flight, arrival time … flight, flight arrival, flight information, air jordan, flight plan, paper
+            airplane, airplane toy, toy airplane, model airplane, airplane model, jet ski, jet lag, ink jet, jet
+            engine, jet tub, private jet cologne, plane crash, shuttle … airport, parking … airport, airport lounge,
+            lounge … airport, airport wifi, airline lounge, airline miles card, airline credit card, airline stock,
+            job … airline, airline … job, airline career, airport job, job … airport, time flies, united kingdom,
+            united states, manchester united, leeds united, newcastle united, united nations, delta faucet, delta
+            force, spirit halloween
         """,
     },
 }
@@ -857,6 +859,7 @@ PAGE = {
 }
 # On the last page of a purchase every step is one of the purchase.
 CHECKOUT = {"shopping": PAGE["shopping"]}
+PAGE_OR_CHECKOUT = {**PAGE_WORDS, **CHECKOUT}
 
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
@@ -904,7 +907,7 @@ def topics_of_run(agent_input: str, agent_output: str) -> list | None:
     sentences = sentences_of(analysis(agent_output))
     if not elsewhere:
         return topics_of_analysis(task, sentences)
-    return topics_found(sentences[0], CHECKOUT if SETTLED.intersection(elsewhere) else {**PAGE_WORDS, **CHECKOUT})
+    return topics_found(sentences[0], CHECKOUT if SETTLED.intersection(elsewhere) else PAGE_OR_CHECKOUT)
 
 
 def topics_of_analysis(task: str, sentences: list) -> list | None:
