@@ -618,8 +618,9 @@ OUTSIDE = {
             trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness class, swimming pool,
             playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema near, theater
             near, theatre near, campus, school, university, college, course, cooking class, online class, dance class,
-            lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale, condo for
-            sale, real estate, realtor, rental apartment, mortgage, open house
+            art class, pottery class, painting class, swimming class, language class, class for beginner, classes in,
+            classes near, classes for, lesson, tuition, scholarship, apartment for rent, house for sale, home for
+            sale, homes for sale, condo for sale, real estate, realtor, rental apartment, mortgage, open house
         """
     },
     "transport": {
@@ -742,7 +743,10 @@ GOODS = {
             stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key
             fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift
             card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm,
-            waist, price match, best seller
+            waist, price match, best seller, sheets, bedding, leather, suede, cotton, wool, cashmere, denim, silk,
+            linen, flannel, velvet, corduroy, fleece, stainless steel, ceramic, porcelain, bamboo, rattan, queen size,
+            king size, twin size, free return, free shipping, waterproof, machine washable, long sleeve, short sleeve,
+            sleeveless, refurbished, oz, ounce, pack of
         """
     },
 }
