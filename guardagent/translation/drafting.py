@@ -192,7 +192,7 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
     old = {rule.id: (rule.rule, rule.quotes) for rule in part.rules}
     new = [rule for rule in answer.rules if old.get(rule.id) != (rule.rule, rule.quotes)]
     covered = {*answer.declined, *(number for rule in new for number in rule.quotes)}
-    asked = {ambiguity.sentence for ambiguity in answer.ambiguities}
+    questioned = {ambiguity.sentence for ambiguity in answer.ambiguities}
     names = {rule.id for rule in answer.rules}
     gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= covered}
     rules = (*(rule for rule in draft.rules if rule.id not in gone), *answer.rules)
@@ -208,11 +208,11 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
         },
         facts=tuple(dict.fromkeys((*draft.facts, *answer.facts))),
         declined={
-            **{number: why for number, why in draft.declined.items() if number not in covered | asked},
+            **{number: why for number, why in draft.declined.items() if number not in covered | questioned},
             **answer.declined,
         },
         ambiguities=(
-            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in covered | asked),
+            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in covered | questioned),
             *answer.ambiguities,
         ),
         rulings=tuple(dict.fromkeys((*draft.rulings, *answer.rulings))),

@@ -147,7 +147,7 @@ def _each_of_npm(words: _Words) -> Iterator[str]:
 
 
 def _each_of_deno(words: _Words) -> Iterator[str]:
-    """What has the prefix of a registry; addresses have a rule of their own."""
+    """Names with the prefix of a registry; addresses have a rule of their own."""
     return (
         word.removeprefix("npm:") if word.startswith("npm:") else UNKNOWN
         for word in words

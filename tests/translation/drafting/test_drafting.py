@@ -195,7 +195,7 @@ def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path)
     assert result.draft is not None
     assert [kept["id"] for kept in result.draft.rules[0].cases] == ["case 0", "case 1", "case 2", "further"]
     assert [other.id for other in result.draft.rules] == ["r", "also"]
-    assert [asked.question for asked in result.draft.ambiguities] == ["Which books?"]
+    assert [each.question for each in result.draft.ambiguities] == ["Which books?"]
     users = [request["messages"][-1]["content"] for request in server.requests]
     assert "case 1" in users[1]
     assert "case 2" not in users[1]
