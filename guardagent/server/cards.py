@@ -159,7 +159,7 @@ def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> di
         if not (alike or everywhere).has(value):
             is_number = type(value) in (int, float)
             differing[path] = alike.fields[:_MOST] if alike else related(str(value))[:_MOST] if is_number else []
-    return {path: found for path, found in differing.items() if found}
+    return {path: fields for path, fields in differing.items() if fields}
 
 
 class _FieldValues:
