@@ -22,7 +22,7 @@ from tests.tiers import slow_after
 
 TRIPLES = 250  # in each of the runs
 RUNS = 8
-RULES = 400  # enough for every function to occur
+RULES = 800  # enough for every function to occur
 LEAST = 0.06  # the minimum share of each answer in each run
 Answers = list[tuple[str, Truth, Truth]]  # (the question, the naive answer, the session's)
 

@@ -489,6 +489,7 @@ class ReplayedConversation:
         self._open: list[JudgedCall] = []
         self._uncertain: list[tuple[SessionCall, str]] = []  # calls whose arguments or outcomes are unknown
         self._problem = ""  # why no program can judge
+        self._earlier: dict[str, str] = {}  # rules that were undecidable for a call, with the reason
         self._disordered = self._redacts_agents = False
 
     def has_begun_anew(self, call: LoggedCall) -> bool:
@@ -511,8 +512,9 @@ class ReplayedConversation:
         self._disordered |= recorded.place is not None and recorded.place != call.place
         self._redacts_agents |= recorded.redacts_agent
         judged = self._state.judge(call, call.applicability, reading=self._reading(recorded, call)) or Judgement()
-        unclear = dict(self._unclear(call, judged))
-        return self._answers(judged, unclear, lifted), JudgedCall(recorded, call, judged)
+        answers = self._answers(judged, dict(self._unclear(call, judged)), lifted)
+        self._earlier = {**answers.undecidable, **self._earlier}
+        return answers, JudgedCall(recorded, call, judged)
 
     def end(self, principal: Any = None) -> RuleAnswers:
         """Returns the answers at the end of the conversation. `principal`: that of the session."""
@@ -523,7 +525,12 @@ class ReplayedConversation:
             unclear.update({rule.id: _OTHER_ORDER for rule in rules})
         if self._redacts_agents:
             unclear.update(dict.fromkeys(self._candidate.scoped_rules(), _NO_AGENT))
-        return self._answers(self._state.pending_obligations(), unclear, frozenset(), at_end=True)
+        judged = self._state.pending_obligations()
+        composed = {rule.id for rule in rules if not rule.simple}
+        for source, _ in judged.broken:  # perhaps at an earlier call already, which would have been denied
+            if source.id in composed & self._earlier.keys():
+                unclear.setdefault(source.id, self._earlier[source.id])
+        return self._answers(judged, unclear, frozenset(), at_end=True)
 
     def _note_incomplete(self) -> None:
         """Only programs that see complete values judge `request:` policies."""
