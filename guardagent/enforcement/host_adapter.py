@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -49,9 +50,23 @@ def paused_calls(guard: EnforcementPoint, conversation: str | None) -> dict[Any,
 def note_run(guard: EnforcementPoint, conversation: str | None, run: Any, tokens: int) -> None:
     """Notes the tokens of a run so far, which are in an object of the host that its agents may share."""
     if conversation:
-        name = f"run {id(run)}"
-        guard.notes(conversation).setdefault("usage of runs", {})[name] = run  # while it lives, its id is its own
-        guard.spent(conversation, tokens=tokens, of=name)
+        names: _RunNames = guard.notes(conversation).setdefault(_RunNames, _RunNames())
+        guard.spent(conversation, tokens=tokens, of=names.of(run))
+
+
+class _RunNames:
+    """Names of objects that it does not keep alive. Another object may have the id of one that is gone."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self._count = 0
+
+    def of(self, run: Any) -> str:
+        known = self._known.get(id(run))
+        if known is None or known[0]() is not run:
+            self._count += 1
+            known = self._known[id(run)] = weakref.ref(run), f"run {self._count}"
+        return known[1]
 
 
 def end_conversation(guard: EnforcementPoint, conversation: str) -> None:
