@@ -24,7 +24,7 @@ from typing import Any
 from guardagent.programs.memory.agents import Memory
 from guardagent.sandbox.toolbox import Toolbox
 
-LEXICONS = ("LEXICON", "BESIDE", "CONTROLS", "ELSEWHERE", "GOODS", "PAGE_WORDS", "PAGE", "CHECKOUT", "PAGE_OR_CHECKOUT")
+LEXICONS = ("LEXICON", "CONTROLS", "ELSEWHERE", "GOODS", "PAGE_WORDS", "PAGE")
 _PLUS = re.compile(r"\s\+\s")
 METRICS = ("LPA", "EA", "undecided")
 

@@ -5,8 +5,8 @@ brands. `any` one phrase is enough, or one of each group of phrases that stand `
 one of `unless` is there; phrases under `besides` hold such a word and mean something else. In a phrase `~` stands for
 the other forms of a word (rent~: renting, rental), and `…` for up to four words of the same clause.
 
-Where the task's words name no rule, the page on which the agent is decides: by its own words alone if the task names
-another subject, which may be a stray word. Where neither says anything, it is unknown which rules apply.
+Where the task's words name no rule and nothing else either, the page on which the agent is decides. Where that says
+nothing, it is unknown which rules apply.
 """
 
 import re
@@ -84,10 +84,8 @@ CAR_PARTS = """
     headlight, taillight, bumper, muffler, exhaust, alternator, radiator, key fob, accessory, accessories, charger
     cable, charging cable, roof rack, hitch, owner's manual, user manual, recall, oil change, share price, race,
     racing, die cast, lego, hot wheels, toy, poster, jacket, hat, key chain, keychain, auto insurance, insurance
-    quote, loan calculator, stock price, repair shop, museum of, spare part, auto part, watch brand, booster
-    seat, car cover, hubcap, lug nut, shock absorber, water pump, fuel pump, coolant, antifreeze, motor oil, compatible
-    with
-""" + "".join(f", fit … {year}" for year in YEARS.split(", "))
+    quote, loan calculator, stock price, repair shop, museum of, spare part, auto part, watch brand
+"""
 
 # Words that say that a company, or a thing, is wanted for something else than what the rules are about.
 ASIDE = """
@@ -132,7 +130,6 @@ CHAINS = """
     airbnb, vrbo, hostelworld, agoda, hotels.com, booking.com, hoteltonight, trivago, sonder, vacasa, koa, hipcamp,
     furnished finder
 """
-NEAR_CHAINS = ", ".join(f"near the {chain.strip()}" for chain in CHAINS.split(","))
 RENTALS = """
     hertz, avis, europcar, sixt, alamo, turo, zipcar, getaround, rentalcars, rent-a-car, cruise america, outdoorsy,
     penske, ryder
@@ -155,14 +152,14 @@ GENRES = """
     synthwave
 """
 TRADES = """
-        accountant, analyst, camp counselor, counselor, lifeguard, architect, attorney, barista, bartender, caregiver,
-        carpenter, cashier, chef, cleaner, clerk, crew member, data scientist, dentist, developer, dishwasher,
-        dispatcher, driver, forklift driver, electrician, engineer, faculty, farm hand, flight attendant, front desk,
-        handler, housekeeper, human resources, janitor, journalist, lecturer, librarian, lifeguard, mechanic, nanny,
-        nurse, nursing, paralegal, park ranger, pharmacist, physician, plumber, police officer, postdoc, product
-        manager, professor, programmer, receptionist, researcher, sales associate, sales representative, sales
-        manager, scientist, security guard, software engineer, stocker, supervisor, teacher, teaching, technician,
-        therapist, translator, veterinarian, waiter, waitress, warehouse, warehouse associate, welder
+    accountant, analyst, architect, attorney, barista, bartender, caregiver, carpenter, cashier, chef, cleaner, clerk,
+    crew member, data scientist, dentist, developer, dishwasher, dispatcher, driver, forklift driver, electrician,
+    engineer, faculty, farm hand, flight attendant, front desk, handler, housekeeper, human resources, janitor,
+    journalist, lecturer, librarian, lifeguard, mechanic, nanny, nurse, nursing, paralegal, park ranger, pharmacist,
+    physician, plumber, police officer, postdoc, product manager, professor, programmer, receptionist, researcher,
+    sales associate, sales representative, sales manager, scientist, security guard, software engineer, stocker,
+    supervisor, teacher, teaching, technician, therapist, translator, veterinarian, waiter, waitress, warehouse,
+    warehouse associate, welder
 """
 JOB_BOARDS = """
     glassdoor, ziprecruiter, monster.com, indeed.com, careerbuilder, snagajob, flexjobs, usajobs, governmentjobs,
@@ -223,32 +220,30 @@ LEXICON = {
         ],
         "unless": f"{CAR_PARTS}, {ASIDE}, job, career",
         "besides": """
-            car seat, charge a car, charge an electric car, charge an electric vehicle, charge my car, rv site, rv
-            spot, rv park, rv campground, rv hookup, car insurance, car wash, car part, car accessory, car charger,
-            car battery, car stereo, car speaker, car audio, car cover, car mat, car mount, car holder, car wax, car
-            tire, car vacuum, car cleaner, car key, car alarm, car loan, car payment, car finance, car value, car
-            show, car race, car racing, race car, car game, car park, car parking, car charging, vehicle charging,
-            charging … car, charging … vehicle, car repair, car maintenance, car toy, truck toy, truck part, truck
-            tire, truck accessory, car rental location, car rental office, car rental agency, car rental company, car
-            rental branch, car rental counter, rental car location, rental car company, toy car, toy truck, model car,
-            rc car, rc truck, remote control car, remote control truck, cable car, train car, sleeping car, dining
-            car, food truck, fire truck, dump truck, tow truck, garbage truck, monster truck, hand truck, truck stop,
-            truck driver, car salesman, car salesperson, car mechanic, vehicle registration, vehicle history, my car,
-            my truck, my vehicle, my own car, sell … car, sell … truck, trade in … car, tesla stock, stock of tesla,
-            tom ford, harrison ford, honda generator, rent … bike, bike rental, rent … bicycle, rent … scooter,
-            scooter rental, rent … boat, boat rental, rent … kayak, kayak rental, rent … ski, ski rental, rent …
-            movie, convertible crib, convertible sofa, convertible car seat, convertible backpack, company car, car
-            tax, road tax, car freshener, car air freshener, car phone, car phone mount, car jump starter, car
-            diagnostic, car sticker, car decal, car magnet, car emulator, car simulator, vehicle inspection, vehicle
-            tax, vehicle title, vehicle tag, vehicle recall, recall … vehicle, recall … car, registration … vehicle,
-            registration … car, register … vehicle, register … car, motor vehicle department, department of motor
-            vehicle, pixar car, cars movie, car museum, car accident, vehicle accident, parking … car, parking …
-            vehicle, park … car, park … vehicle, insure … car, insure … vehicle, insurance … car, insurance … vehicle,
-            loan … car, car lift, car ferry, car sharing stock, gift … car lover, car magazine, vans shoe, vans
-            sneaker, off the wall, van gogh, van cleef, dick van dyke, tire … truck, tire … car, tire … suv, tire …
-            vehicle, wiper … car, battery … car, part … car, part … truck, part … vehicle, mat … car, fit … car, fit …
-            truck, fit … vehicle, lego … car, hot wheels … car, hot wheels car, diecast car, die-cast car, ride-on
-            car, slot car, pedal car, car lego
+            car seat, car insurance, car wash, car part, car accessory, car charger, car battery, car stereo, car
+            speaker, car audio, car cover, car mat, car mount, car holder, car wax, car tire, car vacuum, car cleaner,
+            car key, car alarm, car loan, car payment, car finance, car value, car show, car race, car racing, race
+            car, car game, car park, car parking, car charging, vehicle charging, charging … car, charging … vehicle,
+            car repair, car maintenance, car toy, truck toy, truck part, truck tire, truck accessory, car rental
+            location, car rental office, car rental agency, car rental company, car rental branch, car rental counter,
+            rental car location, rental car company, toy car, toy truck, model car, rc car, rc truck, remote control
+            car, remote control truck, cable car, train car, sleeping car, dining car, food truck, fire truck, dump
+            truck, tow truck, garbage truck, monster truck, hand truck, truck stop, truck driver, car salesman, car
+            salesperson, car mechanic, vehicle registration, vehicle history, my car, my truck, my vehicle, my own
+            car, sell … car, sell … truck, trade in … car, tesla stock, stock of tesla, tom ford, harrison ford, honda
+            generator, rent … bike, bike rental, rent … bicycle, rent … scooter, scooter rental, rent … boat, boat
+            rental, rent … kayak, kayak rental, rent … ski, ski rental, rent … movie, convertible crib, convertible
+            sofa, convertible car seat, convertible backpack, company car, car tax, road tax, car freshener, car air
+            freshener, car phone, car phone mount, car jump starter, car diagnostic, car sticker, car decal, car
+            magnet, car emulator, car simulator, vehicle inspection, vehicle tax, vehicle title, vehicle tag, vehicle
+            recall, recall … vehicle, recall … car, registration … vehicle, registration … car, register … vehicle,
+            register … car, motor vehicle department, department of motor vehicle, pixar car, cars movie, car museum,
+            car accident, vehicle accident, parking … car, parking … vehicle, park … car, park … vehicle, insure …
+            car, insure … vehicle, insurance … car, insurance … vehicle, loan … car, car lift, car ferry, car sharing
+            stock, gift … car lover, car magazine, vans shoe, vans sneaker, off the wall, van gogh, van cleef, dick
+            van dyke, tire … truck, tire … car, tire … suv, tire … vehicle, wiper … car, battery … car, part … car,
+            part … truck, part … vehicle, mat … car, fit … car, fit … truck, fit … vehicle, lego … car, hot wheels …
+            car, hot wheels car, diecast car, die-cast car, ride-on car, slot car, pedal car, car lego
         """,
     },
     "media": {
@@ -308,22 +303,21 @@ LEXICON = {
             auction watchlist, ebay watchlist, foot trailer, ft trailer, trailer listing, trailer for sale, utility
             trailer, travel trailer, cargo trailer, semi trailer, trailer hitch, trailer park, boat trailer, dvd
             player, blu-ray player, cd player, cd rack, cd rate, dvd drive, podcast, listen … podcast, film festival
-            job, bring a trailer, music store job, youtube tv bill, film roll, 35mm film, film scanner, video console,
-            video game console, video baby monitor, video monitor, video recorder, music school, music theory, music
-            book, piano lesson, guitar lesson, guitar tab, music tab, music award show ticket, movie poster, movie
-            prop, movie costume, movie merchandise, tv show costume, film costume, film developing, vinyl flooring,
-            vinyl cutter, vinyl roll, vinyl decal, vinyl banner, vinyl siding, vinyl plank, vinyl tile, vinyl fence,
-            vinyl glove, vinyl wrap, vinyl sticker, vinyl figure, pop vinyl, funko … vinyl, heat transfer vinyl,
-            adhesive vinyl, certificate of deposit, cd … rate, movie theater gift card, movie gift card, movie trivia,
-            movie quiz, music trivia, movie news, music news, film news, film school, film study, film studies, video
-            tutorial … repair, share … video, comment … video, music therapy, music note pattern, popcorn bowl, tv
-            show trivia, youtube channel settings, video projector, music production software, video resolution, video
-            quality, screen protector film, film crew job, video editor job, music producer job, netflix stock,
-            spotify stock, netflix gift card, spotify gift card, spotify premium gift card, hulu gift card, itunes
-            gift card, youtube gift card, apple music gift card, horse trailer, enclosed trailer, tow … trailer,
-            trailer rental, rent … trailer, trailer tire, trailer light, soundtrack poster, episode of … podcast, true
-            crime podcast, comedy show ticket, comedy club, watch band, watch strap, smart watch, apple watch,
-            smartwatch
+            job, music store job, youtube tv bill, film roll, 35mm film, film scanner, video console, video game
+            console, video baby monitor, video monitor, video recorder, music school, music theory, music book, piano
+            lesson, guitar lesson, guitar tab, music tab, music award show ticket, movie poster, movie prop, movie
+            costume, movie merchandise, tv show costume, film costume, film developing, vinyl flooring, vinyl siding,
+            vinyl plank, vinyl tile, vinyl fence, vinyl glove, vinyl wrap, vinyl sticker, vinyl figure, pop vinyl,
+            funko … vinyl, heat transfer vinyl, adhesive vinyl, certificate of deposit, cd … rate, movie theater gift
+            card, movie gift card, movie trivia, movie quiz, music trivia, movie news, music news, film news, film
+            school, film study, film studies, video tutorial … repair, share … video, comment … video, music therapy,
+            music note pattern, popcorn bowl, tv show trivia, youtube channel settings, video projector, music
+            production software, video resolution, video quality, screen protector film, film crew job, video editor
+            job, music producer job, netflix stock, spotify stock, netflix gift card, spotify gift card, spotify
+            premium gift card, hulu gift card, itunes gift card, youtube gift card, apple music gift card, horse
+            trailer, enclosed trailer, tow … trailer, trailer rental, rent … trailer, trailer tire, trailer light,
+            soundtrack poster, episode of … podcast, true crime podcast, comedy show ticket, comedy club, watch band,
+            watch strap, smart watch, apple watch, smartwatch
         """,
     },
     "hotel": {
@@ -366,37 +360,33 @@ LEXICON = {
             """,
             "checking in + checking out, night",
             "place, somewhere + night, to sleep, weekend of",
-            "room + airfare, flight, vacation package",
             """
                 5-star, 4-star, 3-star, five-star, four-star, three-star, 5 star, 4 star, 3 star + night, room, pool,
                 spa, suite, city center, beachfront, downtown, property, checking in, check-in, midtown
             """,
         ],
-        "unless": f"""
-            {ASIDE}, job, career, internship, sleeper, couchette, table for, brunch, dinner for, ticket for, cruise,
-            voyage
-        """,
-        "besides": f"""
-            {NEAR_CHAINS}, hotel chocolat, hotel front desk, hotel grill, hotel bar, hotel restaurant, menu … hotel,
-            restaurant … hotel, hotel gift card, airbnb gift card, hotel credit card, hotel job, hotel manager, hotel
-            staff, hotel management, hotel collection, hotel bedding, hotel sheet, hotel pillow, hotel towel, hotel
-            quality, near the hotel, near my hotel, from the hotel, from my hotel, to the hotel, to my hotel, last
-            resort, ski resort, resort wear, resort dress, aston villa, stay updated, stay up to date, stay informed,
-            stay tuned, living room, dining room, private room, escape room, room decor, marriott gift card, hilton
-            gift card, hilton honors account, inn-out, in-n-out, log cabin syrup, cabin bag, cabin baggage, main
-            cabin, premium cabin, economy cabin, upper class cabin, cabins at, cruise cabin, to the guesthouse, from
-            the guesthouse, cabin luggage, cabin crew, cabin class, cabin size, cabin air filter, cruise … cabin,
-            cabin … cruise, suite of software, office suite, software suite, microsoft suite, bedroom furniture,
-            bedroom set, bedroom lamp, bed frame, bed sheet, bed set, bedding, paris hilton, perez hilton, dog house,
-            doll house, dollhouse, birdhouse, tree house kit, playhouse, the white lotus, hotel california, grand
-            budapest hotel, hotel transylvania, camping tent, camping gear, camping stove, camping chair, villa movie,
-            chat room, classroom, meeting room, conference room, study room, fitting room, waiting room, emergency
-            room, locker room, fan shop, room divider, room heater, room temperature, room mate, roommate, laundry
-            room, powder room, bathroom, mudroom, room for rent, guest bedroom furniture, guest list, guest post,
-            guest checkout, guest user, night light, night stand, nightstand, night cream, night vision, good night,
-            four seasons total landscaping, ibis bird, job … hotel, hotel … job, hotel … career, career … hotel,
-            internship … hotel, hilton job, hilton career, marriott job, marriott career, hyatt job, hyatt career,
-            lodge cast iron, omni channel
+        "unless": f"{ASIDE}, job, career, internship, sleeper, couchette, table for, brunch, dinner for, ticket for",
+        "besides": """
+            hotel chocolat, hotel front desk, hotel grill, hotel bar, hotel restaurant, menu … hotel, restaurant …
+            hotel, hotel gift card, airbnb gift card, hotel credit card, hotel job, hotel manager, hotel staff, hotel
+            management, hotel collection, hotel bedding, hotel sheet, hotel pillow, hotel towel, hotel quality, near
+            the hotel, near my hotel, from the hotel, from my hotel, to the hotel, to my hotel, last resort, ski
+            resort, resort wear, resort dress, aston villa, stay updated, stay up to date, stay informed, stay tuned,
+            living room, dining room, private room, escape room, room decor, marriott gift card, hilton gift card,
+            hilton honors account, inn-out, in-n-out, log cabin syrup, cabin bag, cabin baggage, main cabin, premium
+            cabin, economy cabin, upper class cabin, cabins at, cruise cabin, to the guesthouse, from the guesthouse,
+            cabin luggage, cabin crew, cabin class, cabin size, cabin air filter, cruise … cabin, cabin … cruise,
+            suite of software, office suite, software suite, microsoft suite, bedroom furniture, bedroom set, bedroom
+            lamp, bed frame, bed sheet, bed set, bedding, paris hilton, perez hilton, dog house, doll house,
+            dollhouse, birdhouse, tree house kit, playhouse, the white lotus, hotel california, grand budapest hotel,
+            hotel transylvania, camping tent, camping gear, camping stove, camping chair, villa movie, chat room,
+            classroom, meeting room, conference room, study room, fitting room, waiting room, emergency room, locker
+            room, fan shop, room divider, room heater, room temperature, room mate, roommate, laundry room, powder
+            room, bathroom, mudroom, room for rent, guest bedroom furniture, guest list, guest post, guest checkout,
+            guest user, night light, night stand, nightstand, night cream, night vision, good night, four seasons
+            total landscaping, ibis bird, job … hotel, hotel … job, hotel … career, career … hotel, internship …
+            hotel, hilton job, hilton career, marriott job, marriott career, hyatt job, hyatt career, lodge cast iron,
+            omni channel
         """,
     },
     "job": {
@@ -430,10 +420,6 @@ LEXICON = {
                 to become
             """,
             "upload, submit, attach + resume, cv",
-            """
-                engineering, marketing, sales, finance, accounting, nursing, legal, human resources, design, research,
-                customer service, retail, management + position
-            """,
             "work~ + salary, per hour, an hour, hourly, shift, employer, abroad, visa sponsorship, paying",
             f"""
                 {TRADES}, truck driver, worker + work with, work at, work for, shift, wage, temp agency, visa
@@ -547,18 +533,8 @@ LEXICON = {
                 departing
             """,
             "fare alert, no connections + from, to",
-            """
-                business class, premium economy, economy class + point, mile, reward, seat, traveler, traveller, adult,
-                layover + from, out of, between
-            """,
-            """
-                departure, departing, leaving, outbound + returning, return, one-way, round-trip, coming back +
-                traveler, traveller, passenger, adult, carry-on, checked bag
-            """,
             "departures + direct, last minute, anywhere, outbound",
             "upper class, economy class, premium economy + return, outbound, miles only, reward, companion voucher",
-            "return trip, round trip, one-way trip + economy, business, miles",
-            "business class, first class, premium economy, economy class + ticket, seat, fare + from, out of, between",
         ],
         "unless": f"""
             {ASIDE}, job, career, internship, train, rail, bus, ferry, cruise, coach, parking, rent~, car, suv, van,
@@ -569,20 +545,19 @@ LEXICON = {
             flight attendant, menu … airline, airport … economy lot, economy lot, baggage … airline, flight status,
             status … flight, flight simulator, flight jacket, flight gift card, airline gift card, flight tracker,
             track … flight, flight credit, flight school, flight crew, my flight, cancel … flight, check in … flight,
-            drone … flight, beer flight, wine flight, in flight, flight of stairs, airport parking, airport shuttle,
-            flight pant, flight suit, flight number, flight deck, flight log, whiskey flight, tasting flight, flight
-            of wine, flight of beer, checked in for … flight, check-in … flight, flight check-in, online check-in,
-            flight delay, delayed flight, delay … flight, flight cancellation, cancelled flight, refund … flight,
-            flight refund, flight voucher, flight club, bird flight, flight training, flight lesson, flight
-            instructor, first flight museum, drone … fly, fly … drone, fly fishing, fly rod, fly swatter, butterfly,
-            fruit fly, fly trap, fly screen, fruit flies, missing … flight, baggage … flight, flight … job, on-time …
-            flight, arrival time … flight, flight arrival, flight information, air jordan, flight plan, paper
-            airplane, airplane toy, toy airplane, model airplane, airplane model, jet ski, jet lag, ink jet, jet
-            engine, jet tub, private jet cologne, plane crash, shuttle … airport, parking … airport, airport lounge,
-            lounge … airport, airport wifi, airline lounge, airline miles card, airline credit card, airline stock,
-            job … airline, airline … job, airline career, airport job, job … airport, time flies, united kingdom,
-            united states, manchester united, leeds united, newcastle united, united nations, delta faucet, delta
-            force, spirit halloween
+            beer flight, wine flight, in flight, flight of stairs, airport parking, airport shuttle, flight pant,
+            flight suit, flight number, flight deck, flight log, whiskey flight, tasting flight, flight of wine,
+            flight of beer, checked in for … flight, check-in … flight, flight check-in, online check-in, flight
+            delay, delayed flight, delay … flight, flight cancellation, cancelled flight, refund … flight, flight
+            refund, flight voucher, flight club, bird flight, flight training, flight lesson, flight instructor, first
+            flight museum, drone … fly, fly … drone, fly fishing, fly rod, fly swatter, butterfly, fruit fly, fly
+            trap, fly screen, fruit flies, missing … flight, baggage … flight, flight … job, on-time … flight, arrival
+            time … flight, flight arrival, flight information, air jordan, flight plan, paper airplane, airplane toy,
+            toy airplane, model airplane, airplane model, jet ski, jet lag, ink jet, jet engine, jet tub, private jet
+            cologne, plane crash, shuttle … airport, parking … airport, airport lounge, lounge … airport, airport
+            wifi, airline lounge, airline miles card, airline credit card, airline stock, job … airline, airline …
+            job, airline career, airport job, job … airport, time flies, united kingdom, united states, manchester
+            united, leeds united, newcastle united, united nations, delta faucet, delta force, spirit halloween
         """,
     },
 }
@@ -618,9 +593,8 @@ OUTSIDE = {
             trail, spa treatment, massage, salon, barber, haircut, gym, yoga, fitness class, swimming pool,
             playground, golf course, tee time, bowling, escape room, church, mosque, temple, cinema near, theater
             near, theatre near, campus, school, university, college, course, cooking class, online class, dance class,
-            art class, pottery class, painting class, swimming class, language class, class for beginner, classes in,
-            classes near, classes for, lesson, tuition, scholarship, apartment for rent, house for sale, home for
-            sale, homes for sale, condo for sale, real estate, realtor, rental apartment, mortgage, open house
+            lesson, tuition, scholarship, apartment for rent, house for sale, home for sale, homes for sale, condo for
+            sale, real estate, realtor, rental apartment, mortgage, open house
         """
     },
     "transport": {
@@ -676,11 +650,11 @@ OUTSIDE = {
             receipt, subscription plan, subscription, wish list, wishlist, registry, favorites list, gift list,
             shopping list, new list, create a list, to-do list, saved items, save for later, compare list, order
             status, order history, track order, track my, tracking number, track a package, my package, track package,
-            track … package, package tracking, parcel, shipping rate, return label, return an item, warranty, repair,
-            recall, feedback, survey, complaint, report a, share, share on, tweet, twitter, facebook, instagram,
-            pinterest, linkedin profile, reddit, post, comment, follow, unfollow, followers, like the, message to, app
-            store, google play, app, apps, mobile app, pricing plan, plan comparison, premium plan, personal plan,
-            recently viewed, browsing history, recent activity, release note, changelog, version history, widget, api,
+            track … package, package tracking, shipping rate, return label, return an item, warranty, repair, recall,
+            feedback, survey, complaint, report a, share, share on, tweet, twitter, facebook, instagram, pinterest,
+            linkedin profile, reddit, post, comment, follow, unfollow, followers, like the, message to, app store,
+            google play, app, apps, mobile app, pricing plan, plan comparison, premium plan, personal plan, recently
+            viewed, browsing history, recent activity, release note, changelog, version history, widget, api,
             developer documentation, dashboard, analytics, seller dashboard, creator, advertise, about us, investor,
             press release, leadership, ceo, mission, sustainability, accessibility, sitemap
         """
@@ -743,64 +717,29 @@ GOODS = {
             stamp, antique, figurine, funko, plush, tire, tyre, brake pad, wiper, auto part, motor oil, floor mat, key
             fob, weekly ad, flyer, deal, coupon, promo code, sale, clearance, discount code, deal of the day, gift
             card balance, gift card, gift idea, gift guide, size chart, size guide, chest size, what size, size in cm,
-            waist, price match, best seller, sheets, bedding, leather, suede, cotton, wool, cashmere, denim, silk,
-            linen, flannel, velvet, corduroy, fleece, stainless steel, ceramic, porcelain, bamboo, rattan, queen size,
-            king size, twin size, free return, free shipping, waterproof, machine washable, long sleeve, short sleeve,
-            sleeveless, refurbished, oz, ounce, pack of
+            waist, price match, best seller
         """
     },
 }
 
-# Tasks about something beside the thing that a rule is about, such as where to leave it.
-BESIDE = {
-    "car": {
-        "any": "car museum, museum of car, motor vehicle office, bureau of motor vehicle",
-        "together": [
-            """
-                parking space, parking spot, parking garage, parking lot, ferry, ferries, dash cam, phone mount, jump
-                starter, sun shade + car, suv, van, truck, vehicle, minivan, sedan
-            """
-        ],
-        "unless": """
-            rent~, hire, hiring, lease, leasing, buy, buying, used, pre-owned, for sale, dealer, dealership, pick-up,
-            pickup, pick up, drop-off, dropoff, drop off
-        """,
-    },
-}
 # Elements of a page whose use is a step of what a rule is about.
 CONTROLS = {
     "car": {
         "any": """
-            rent this car, rent now, reserve this car, select this car, book this car, select vehicle, reserve vehicle,
-            view vehicles, test drive
-
+            rent this car, rent now, reserve this car, select this car, book this car, select vehicle, reserve vehicle
         """
     },
-    "media": {
-        "any": """
-            play song, play track, play album, play episode, watch episode, watch full episode, watch movie, watch
-            trailer, play trailer, add to playlist, rent hd, rent movie
-        """
-    },
-    "hotel": {
-        "any": """
-            book room, reserve room, select room, choose room, view rooms, see rooms, book this hotel, book hotel,
-            search hotels, find hotels
-        """
-    },
-    "job": {"any": "apply for this job, apply for job, search jobs, find jobs, save job, view job, submit application"},
+    "hotel": {"any": "book room, reserve room, select room, book this hotel, book hotel, search hotels, find hotels"},
+    "job": {"any": "apply for this job, search jobs, find jobs, submit application"},
     "shopping": {
         "any": """
-            add to cart, add to bag, add to basket, add to my cart, add to my bag, add to trolley, buy now, place order,
-            place your order, add to order, complete purchase,
-            go to checkout, continue to checkout, proceed to checkout
+            add to cart, add to bag, add to basket, add to my cart, add to my bag, add to trolley, buy now, place
+            order, place your order, go to checkout, continue to checkout, proceed to checkout
         """
     },
-    "flight": {"any": "search flights, find flights, select flight, choose flight, book flight, book this flight"},
+    "flight": {"any": "search flights, find flights, select flight, book flight, book this flight"},
 }
-ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}, "car parts": {"any": CAR_PARTS}}
-# Of these, what settles that a task asks for words about a thing, or for a part of it, whatever page it is on.
-SETTLED = {"reading", "account", "aside", "car parts", "services", "government"}
+ELSEWHERE = {**OUTSIDE, "aside": {"any": ASIDE}}
 # Parts that any page has, and words with which the agent describes where something stands.
 INTERFACE = """
     dropdown menu, drop-down menu, menu bar, menu item, menu icon, navigation menu, side menu, main menu, hamburger
@@ -808,8 +747,7 @@ INTERFACE = """
     calendar view, calendar widget, date calendar, table format, in a table, table of results, profile icon, account
     icon, share button, sign in button, log in button, help icon, target element, first target, next target, image of
     the, picture of the, photo of the, filter button, search tool, tool tip, tooltip, map view, map icon, view on map,
-    tip box, in the footer, alert box, newsletter popup, cookie banner, sign-up popup, gift card link, rewards banner,
-    in stock, out of stock, stock footage, stock video, stock photo
+    tip box, in the footer, alert box, newsletter popup, cookie banner, sign-up popup, gift card link, rewards banner
 """
 for entry in [*ELSEWHERE.values(), *GOODS.values()]:
     entry["besides"] = INTERFACE
@@ -819,10 +757,7 @@ PAGE_WORDS = {name: LEXICON[name] for name in LEXICON if name != "shopping"}
 PAGE = {
     "car": {
         "any": f"{DEALERS}, hertz, avis, sixt, europcar, turo, zipcar, alamo, rentalcars, outdoorsy, rental checkout",
-        "together": [
-            f"{MAKES} + dealer, inventory, listing, configurator, {MODELS}, {YEARS}",
-            "rental + reservation, vehicle, pick-up, pickup, drop-off, dropoff, rental company",
-        ],
+        "together": [f"{MAKES} + dealer, inventory, listing, configurator, {MODELS}, {YEARS}"],
         "unless": CAR_PARTS,
     },
     "media": {
@@ -837,16 +772,16 @@ PAGE = {
     },
     "job": {
         "any": f"""
-            {JOB_BOARDS}, indeed, list of openings, list of open positions, careers page, workday, greenhouse form,
-            greenhouse board, recruiting, recruiter, applicant, open posting, hourly shift, work authorization, resume
+            {JOB_BOARDS}, indeed, workday, greenhouse form, greenhouse board, recruiting, recruiter, applicant, open
+            posting, hourly shift, work authorization, resume
         """,
         "together": [f"{TRADES} + application, assignment, opening, posting, role, shift"],
     },
     "shopping": {
         "any": """
-            checkout, check-out page, cart page, shopping cart, in the cart, the cart, your cart, grocery cart,
-            shopping bag, basket page, the basket, place order, place your order, payment page, order summary, uber
-            eats, doordash, grubhub, instacart, deliveroo
+            checkout, check-out page, cart page, shopping cart, in the cart, the cart, your cart, shopping bag, basket
+            page, the basket, place order, place your order, payment page, order summary, uber eats, doordash,
+            grubhub, instacart, deliveroo
         """
     },
     "flight": {
@@ -855,15 +790,11 @@ PAGE = {
             f"""
                 {AIRPORTS}, departure, departing, fare, boarding, seat selection + economy, nonstop, stop, passenger,
                 airport, airline, itinerary, infant, outbound, depart, departing, results, seat
-            """,
-            "airline, airways + booking, book, fare, deal, traveler, traveller, passenger, trip",
+            """
         ],
         "unless": "train, rail, bus, ferry, cruise, coach, station, route",
     },
 }
-# On the last page of a purchase every step is one of the purchase.
-CHECKOUT = {"shopping": PAGE["shopping"]}
-PAGE_OR_CHECKOUT = {**PAGE_WORDS, **CHECKOUT}
 
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
@@ -901,31 +832,21 @@ def topics_of_run(agent_input: str, agent_output: str) -> list | None:
 
     The log adds rules to those that the task names, and never takes one away.
     """
+    names = topics_found(agent_input, LEXICON) + topics_found(chosen_element(agent_output), CONTROLS)
     task = agent_input.partition("User information:")[0]
-    beside = topics_found(task, BESIDE)
-    names = [name for name in topics_found(agent_input, LEXICON) if name not in beside]
-    names += topics_found(chosen_element(agent_output), CONTROLS)
-    if names:
+    if names or topics_found(task, ELSEWHERE):
         return names
-    elsewhere = topics_found(task, ELSEWHERE)
-    sentences = sentences_of(analysis(agent_output))
-    if not elsewhere:
-        return topics_of_analysis(task, sentences)
-    return topics_found(sentences[0], CHECKOUT if SETTLED.intersection(elsewhere) else PAGE_OR_CHECKOUT)
+    return topics_of_analysis(task, analysis(agent_output))
 
 
-def topics_of_analysis(task: str, sentences: list) -> list | None:
+def topics_of_analysis(task: str, text: str) -> list | None:
     """The rules that concern the agent's page. The first sentence is decisive; the others are less certain."""
-    text = " ".join(sentences)
+    sentences = re.split(r"(?<=[.!?])\s+", text)
     names = topics_of_page(sentences[0])
     if names or topics_found(task, GOODS):
         return names
     names = topics_of_page(" ".join(sentences[:2])) or topics_of_page(text)
     return names if names or topics_found(text, {**ELSEWHERE, **GOODS}) else None
-
-
-def sentences_of(text: str) -> list:
-    return re.split(r"(?<=[.!?])\s+", text)
 
 
 def topics_of_page(text: str) -> list:
