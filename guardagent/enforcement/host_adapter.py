@@ -55,7 +55,7 @@ def note_run(guard: EnforcementPoint, conversation: str | None, run: Any, tokens
 
 
 class _RunNames:
-    """Names of objects that it does not keep alive. Another object may have the id of one that is gone."""
+    """Names of objects that it does not keep alive, and that no host gives. Another object may get the id of one."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -65,7 +65,7 @@ class _RunNames:
         known = self._known.get(id(run))
         if known is None or known[0]() is not run:
             self._count += 1
-            known = self._known[id(run)] = weakref.ref(run), f"run {self._count}"
+            known = self._known[id(run)] = weakref.ref(run), f"\0run {self._count}"
         return known[1]
 
 

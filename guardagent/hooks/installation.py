@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import islice
@@ -278,10 +277,12 @@ def _problems(lock: HookLock) -> list[str]:
         settings = _read(path)
     except InputError as error:
         return [*problems, str(error)]
-    for file in host.agent_files(Path(lock.project) if lock.project else None):
-        with suppress(InputError):  # of another file than the one above: the host cannot read it either
-            if host.off_switch and _read(file).get(host.off_switch) is True:
+    for file in host.agent_files(Path(lock.project) if lock.project else None) if host.off_switch else ():
+        try:
+            if _read(file).get(host.off_switch, False) is not False:
                 problems.append(f"{file}: {host.off_switch!r} switches all hooks off; remove it")
+        except InputError as error:
+            problems.append(f"{error}; it may switch all hooks off")
     hooks = {words[-2]: words for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
     missing = [event for event in host.events if event not in hooks]
     if missing:

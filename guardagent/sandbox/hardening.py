@@ -196,10 +196,11 @@ def _apply_seccomp(profile: Profile) -> None:
     import ctypes
 
     machine = SYSCALL_TABLES[os.uname().machine]
-    allowed, threads_only = ALLOWED_SYSCALLS.get(profile.syscalls), profile.syscalls in THREADS_ONLY
-    program = (
-        _offline_program(machine) if allowed is None else _filter_program(machine, allowed, threads_only=threads_only)
-    )
+    if profile.syscalls == OFFLINE:
+        program = _offline_program(machine)
+    else:
+        threads_only = profile.syscalls in THREADS_ONLY
+        program = _filter_program(machine, ALLOWED_SYSCALLS[profile.syscalls], threads_only=threads_only)
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, and their address.
     header = struct.pack("HxxxxxxP" if struct.calcsize("P") == 8 else "HxxP", len(program) // 8, ctypes.addressof(code))

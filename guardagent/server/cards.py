@@ -147,7 +147,7 @@ def differences(args: Mapping[str, Any], evidence: Sequence[EvidenceItem]) -> di
 
     @cache
     def related(text: str) -> list[DifferingField]:
-        """The numbers that one differs from which is nowhere in the evidence."""
+        """The numbers from which a number with this text, which the evidence lacks, differs."""
         others = texts - Counter([text])
         titles = {item.title for item in evidence if not item.args or others.keys() & {*map(str, item.args.values())}}
         near = [field for field in numbers if field[0] in titles]

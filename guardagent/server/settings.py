@@ -350,7 +350,7 @@ class PolicySettings:
         """Reads the commit; empty without its file.
 
         Raises:
-            InputError: the file is missing, or its content is not a word of one line.
+            InputError: the file is missing, or its content is no commit.
         """
         text = "" if self.commit_file is None else read_text(self.commit_file).strip()
         if self.commit_file is not None and not _COMMIT.fullmatch(text):

@@ -103,6 +103,19 @@ def test_a_negative_usage_among_the_facts_is_unknown() -> None:
     assert "negative" in session.check("refund", {"amount": 1}).errors[0]
 
 
+def test_processes_that_serve_a_conversation_in_turn_add_up(tmp_path: Path) -> None:
+    """Each knows what the others have stated with calls that were allowed."""
+    first, second = (guard(TOKENS, ledger=SqliteLedger(tmp_path / "ledger.sqlite")) for _ in range(2))
+    for counting, tokens in ((first, 300), (second, 300), (first, 300)):
+        counting.spent("c", tokens=tokens)
+        assert label(counting) == 0
+    second.spent("c", tokens=200)
+    assert second.before(refund()).rules == ("rule 1",)
+    third = guard(TOKENS, ledger=SqliteLedger(tmp_path / "ledger.sqlite"))
+    third.spent("c", tokens=150)
+    assert third.before(refund()).rules == ("rule 1",)
+
+
 def test_a_counter_counts_each_token_once() -> None:
     """Also after calls that failed, whose amounts are given back and counted with the next call."""
     counting = of_a_tenant()
@@ -133,7 +146,7 @@ def test_a_restored_session_counts_no_token_twice() -> None:
 def test_another_process_goes_on_from_the_last_call(whole: bool, reports: list[int], tmp_path: Path) -> None:
     """It adds what it learns; a host that shows all responses again is not counted twice."""
     first, second = (guard(TOKENS, ledger=SqliteLedger(tmp_path / "ledger.db")) for _ in range(2))
-    first.spent("c", tokens=800)
+    first.spent("c", tokens=800, whole=whole)
     ran(first, refund(id="1"))
     for tokens in reports:
         second.spent("c", tokens=tokens, whole=whole)

@@ -37,7 +37,11 @@ from guardagent.packs.shell.packages import allowed, packages_in, resembles
         ("sudo docker pull evil", ["image:evil"]),
         ("cat requirements.txt | grep pip", []),
         ("python -mpip install a; py -3 -m pip install b; python -I -m pipenv install c", ["pip:a", "pip:b", "pip:c"]),
-        ("python job.py -m pip install a; python -c 'x' -mpip", []),
+        (
+            "python -W ignore -m pip install a; python -Im pip install b; python -X dev -mpip install c",
+            ["pip:a", "pip:b", "pip:c"],
+        ),
+        ("python job.py -m pip install a; python -c 'x' -mpip; python -m", []),
         (
             "npm it a; npm isntall b; npm update c; npm i d@npm:evil@1; npm x e; pnpx f",
             ["npm:a", "npm:b", "npm:c", "npm:evil@1", "npm:e", "npm:f"],

@@ -289,7 +289,7 @@ def test_an_example_names_the_conditions() -> None:
     first, second = policies.rules
     example = PolicyAnalysis(policies).example("pay", satisfied=[second], violated=[first])
     assert example is not None
-    assert example.description.startswith(f"pay(n={json.dumps(example.args['n'])}")
+    assert example.description.startswith(f"pay(n={json.dumps(example.args['n'], ensure_ascii=False)}")
     assert "fact(limit) is " in example.description
 
 
@@ -344,3 +344,12 @@ def test_a_completion_stays_within_a_counter() -> None:
     reasoner = Reasoner(session)
     assert reasoner.can_comply("pay", {"to": "x", "amount": 3}) is False
     assert (reasoner.witness("pay", {"to": "x", "amount": OPEN}) or {})["amount"] <= 2
+
+
+def test_a_call_that_ended_with_an_unknown_outcome_is_no_success() -> None:
+    """So a rule about such a call can be violated, as a session shows."""
+    policies = compile_rules(["forall(pay(), !(count(f:get(), !known(failed(f))) >= 1 && !some(f:get(), true)))"])
+    session: Session = policies.session()
+    session.observe(Event("get", {}, None, "unknown"), judge=False)
+    assert session.check("pay").rules == ("rule 1",)
+    assert not PolicyAnalysis(policies).is_never_violated(policies.rules[0])

@@ -384,3 +384,13 @@ def test_the_elapsed_time_of_a_clock_without_time_is_unknown() -> None:
     """So it denies."""
     verdict = session_of(SetClock(None), "forall(pay(), elapsed <= 10m)").check("pay")
     assert (verdict.label, verdict.rules) == (1, ())
+
+
+def test_the_elapsed_time_is_unknown_after_calls_of_unknown_times() -> None:
+    """Nobody knows how long they were ago."""
+    clock = SetClock()
+    session = session_of(clock, "forall(pay(), elapsed <= 10m)")
+    session.observe(Event("look", {}, None, "ok"), judge=False)
+    assert session.check("pay", reserve=False).errors
+    restored = session.policies.restore(session.snapshot(KEY), KEY, clock=clock)
+    assert restored.check("pay", reserve=False).errors

@@ -44,13 +44,23 @@ def packages_in(text: str) -> list[str]:
     return list(packages)
 
 
+_PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py")
+_MODULE = re.compile(r"-[bBdEiIOPqsSuvx]*m(.*)")
+_PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
+
+
 def _of_module(name: str, words: _Words) -> tuple[str, _Words]:
     """The module that Python runs, with its words; else the command itself."""
-    at = next((at for at, word in enumerate(words) if word.startswith("-m")), None)
-    if re.fullmatch(r"python[\d.]*|pypy[\d.]*|py", name) is None or at is None:
-        return name, words
-    module, *rest = words[at + 1 :] if words[at] == "-m" else (words[at][2:], *words[at + 1 :])
-    return (module, rest) if all(word.startswith("-") for word in words[:at]) else (name, words)
+    rest = iter(enumerate(words, 1)) if _PYTHON.fullmatch(name) else iter(())
+    for after, word in rest:
+        if module := _MODULE.fullmatch(word):
+            module_words = [module[1], *words[after:]] if module[1] else words[after:]
+            return (module_words[0], module_words[1:]) if module_words else (name, words)
+        if word in _PYTHON_VALUES:
+            next(rest, None)
+        elif not word.startswith("-") or word.startswith("-c"):
+            break
+    return name, words
 
 
 def allowed(package: str, listed: Sequence[str]) -> bool:

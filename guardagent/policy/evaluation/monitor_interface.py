@@ -252,7 +252,7 @@ class RuleContext:
         before_place: only calls before this place count; None for a proposed call.
         clock: the clock of the host.
         latest: the time of the latest call.
-        began: the time of the first call; 0 without one.
+        began: the time of the first call; 0 without one, None if it is unknown.
         as_of: the call whose time is `now`, while its outcome is judged; None for a proposed call.
         check_time: the reading of the clock for the current check; None if it is not read yet.
         provenance: the sources of values; None if no rule reads them.
@@ -288,7 +288,8 @@ class RuleContext:
         principal: Mapping[str, Any] | None = None,
     ) -> None:
         self.clock = clock or Clock()
-        self.latest = self.began = 0
+        self.latest = 0
+        self.began: int | None = 0
         self.as_of: SessionCall | None = None
         self.check_time: Reading | None = None
         self.facts = facts
@@ -358,7 +359,14 @@ class RuleContext:
     def elapsed(self) -> int | Fraction | Unknown:
         """The seconds from the first call to the check, or to that of the recorded call; errors as for `moment`."""
         moment = self.moment()
-        return moment if isinstance(moment, Unknown) else seconds_of(moment - (self.began or moment))
+        if isinstance(moment, Unknown):
+            return moment
+        return _NO_TIME if self.began is None else seconds_of(moment - (self.began or moment))
+
+    def note_time(self, moment: int | None) -> None:
+        """Notes the time of the next call of the history; None if it is unknown."""
+        self.began = moment if self.began == 0 else self.began
+        self.latest = self.latest if moment is None else moment
 
     def zone(self) -> str | Unknown:
         """The name of the clock's time zone; errors as for `reading`."""

@@ -157,7 +157,8 @@ class CurrentSession:
 
     def elapsed(self) -> Value:
         moment = self._reading[0]
-        return self._instant(None if moment is None or moment < self._latest else moment - (self._began or moment))
+        is_unknown = moment is None or moment < self._latest or self._began is None
+        return self._instant(None if is_unknown or moment is None else moment - (self._began or moment))
 
     def zone(self) -> Value:
         zone = self._reading[1]
@@ -371,11 +372,19 @@ _HISTORY = ast.OF_HISTORY
 
 @dataclass(frozen=True, slots=True)
 class EarlierCall:
-    """The witness of a history term: whether it exists, the call, and the text of its pattern."""
+    """The witness of a history term.
+
+    Attributes:
+        exists: whether there is such a call.
+        call: the call.
+        text: the text of its pattern.
+        may_succeed: whether it exists, and succeeded or is in flight; one that ended otherwise did not succeed.
+    """
 
     exists: Expression
     call: SymbolicCall
     text: str
+    may_succeed: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,7 +578,9 @@ class SymbolicSession:
         met, _ = semantics.match_condition(node.pattern, node.condition, call, names, within)
         exists = matches if may_match is None else may_match
         self._symbols.axioms += [implies(matches, when_true(met)), implies(exists, neg(when_false(met)))]
-        self.calls.append(EarlierCall(exists, call, text_of(node.pattern)))
+        of_success = isinstance(node, ast.SomeCall) and node.ok
+        may_succeed = exists if of_success else conj(exists, call.succeeded)
+        self.calls.append(EarlierCall(exists, call, text_of(node.pattern), may_succeed))
         return call
 
     def _call(self, key: Hashable, tools: Sequence[str]) -> SymbolicCall:
@@ -599,11 +610,9 @@ class SymbolicSession:
         met, _ = semantics.match_condition(term.pattern, term.condition, earlier.call, term.names, term.within)
         yes, no = conj(earlier.exists, when_true(met)), when_false(met)
         if term.kind == "some":
-            well, may_be_well = earlier.call.succeeded, neg(when_true(earlier.call.failed))
-            some, none = when_true(term.value), conj(when_false(term.value), earlier.exists)
-            if not term.ok:
-                well = may_be_well = True
-            return [implies(conj(yes, well), some), implies(conj(none, may_be_well), no)]
+            well, may_count = (earlier.call.succeeded, earlier.may_succeed) if term.ok else (True, earlier.exists)
+            none = when_false(term.value)
+            return [implies(conj(yes, well), when_true(term.value)), implies(conj(none, may_count), no)]
         counted, bounded = (leaf for _, leaf in term.value.cases)
         assert isinstance(counted, ScalarValue)
         assert isinstance(bounded, Range)

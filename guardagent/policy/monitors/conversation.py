@@ -368,9 +368,7 @@ class ConversationState:
     def add_ignored(self, reading: Reading | None) -> None:
         """Appends an event that no rule looks at: it only has a place among the calls, and a time."""
         self.calls.append(_IGNORED)
-        moment = None if reading is None else self.context.time_of(reading)
-        if moment is not None:
-            self.context.latest, self.context.began = moment, self.context.began or moment
+        self.context.note_time(None if reading is None else self.context.time_of(reading))
 
     def _settle_at_once(self, call: SessionCall) -> None:
         """Lets the monitors process the outcome of a call that was never in flight."""
@@ -507,8 +505,7 @@ class ConversationState:
         self.calls = [SessionCall.loaded(place, call) for place, call in enumerate(data["calls"], 1)]
         for call in self.calls:
             call.applicability = self.policies.applicability(call)
-            self.context.latest = call.time or self.context.latest
-            self.context.began = self.context.began or self.context.latest
+            self.context.note_time(call.time)
             if self.context.provenance is not None:
                 self.context.provenance.restored(call)
             if call.status is None:
@@ -571,10 +568,7 @@ class ConversationState:
 
     def _append_to_history(self, call: SessionCall) -> None:
         self.calls.append(call)
-        if call.time is not None:
-            self.context.latest = call.time
-            if not self.context.began:
-                self.context.began = call.time
+        self.context.note_time(call.time)
         if self.skipped and call.tool not in self.graph_tools:
             self.skipped = frozenset()
 
@@ -591,7 +585,7 @@ class ConversationState:
         if self.context.provenance is not None:
             self.context.provenance.forgotten(call)
         self.context.latest = next((call.time for call in reversed(self.calls) if call.time), 0)
-        self.context.began = self.context.began if self.context.latest else 0
+        self.context.began = self.context.began if self.calls else 0
         self._restore(memento)
 
     def _restore(self, memento: Memento) -> None:

@@ -215,10 +215,8 @@ class Guardrail(CustomGuardrail):
         assert exchange.api is not None
         message = exchange.api.read(response, self._options.unguarded_tools)
         if exchange.conversation:
-            cost = (getattr(response, "_hidden_params", None) or {}).get(
-                "response_cost"
-            ) or None  # 0 where it is unknown
-            self._guard.spent(exchange.conversation, tokens=message.tokens, cost=cost)
+            stated = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
+            self._guard.spent(exchange.conversation, tokens=message.tokens, cost=stated or None)  # 0 if it is unknown
         return message
 
     async def _delivered(
