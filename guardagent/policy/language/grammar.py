@@ -253,7 +253,9 @@ _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     (r"=⟨=|\w⟨==", "did you mean '='?"),
     (r"<⟨>", "did you mean '!='?"),
     (r"⟨=<|=⟨<", "did you mean '<='?"),
+    (r"[<>]=?\s*[\w.]+\s*⟨=>", "did you mean '->'?"),
     (r"[\])\w\"'] ⟨=>(?=\s*[\w\"'.-]+\s*[),&|])|=⟨>", "did you mean '>='?"),
+    (r"\d⟨[kKM]\b", "write all digits of a number, such as 50000"),
     (
         r"\b(before|after|seq)\(\s*[\w.-]+\s*⟨[,)]",
         lambda match: f"write calls with parentheses, and a condition after each: {match[1]}(a(), true, b(), true)",

@@ -40,6 +40,9 @@ _KINDS = ("tool", "action", "decision")
 _PLAIN = frozenset({"anything", "regex", "variable", "text", "number", "negative", "true", "false"})
 """The values of arguments in a pattern that stand in it themselves; other ones are compared."""
 RESERVED = frozenset({"state", "true", "false", "True", "False", "in", "matches"})
+_NUMBERS = (ast.Elapsed, ast.Now, ast.TimeOf, ast.Length, ast.CountCalls, ast.SumCalls, ast.CounterValue)
+_A_NUMBER = "a number, or a duration without quotes such as 30m"
+_AN_INSTANT = "an instant such as 'time(\"2026-01-31T12:00:00Z\")'"
 _FLOW_CALL = "the call"  # no label in a rule can contain a space
 _NO_CONDITION = (
     ast.ListOf,
@@ -414,7 +417,16 @@ class RuleParser:
             self._fail(str(problem.why[0]), right)
         compared = ast.Compare(self._term(left, scope), str(operator), whole)  # type: ignore[arg-type]
         self._check_labels(compared, tree)
+        if operator != "in":
+            self._check_number(compared.left, whole, right)
+            self._check_number(whole, compared.left, left)
         return compared
+
+    def _check_number(self, number: ast.Term, other: ast.Term, place: Node) -> None:
+        """Rejects a string beside a term that is always a number: the comparison could never be known."""
+        if _is_number(number) and isinstance(other, ast.Constant) and isinstance(other.value, str):
+            expected = _AN_INSTANT if isinstance(number, ast.Now | ast.TimeOf) else _A_NUMBER
+            self._fail(f"{text_of(number)} is never {text_of(other)}, a string; expected {expected}", place)
 
     def _check_labels(self, node: ast.Compare | ast.SetOperation, tree: Node) -> None:
         """Rejects a label that does not exist beside `sources(...)`: the comparison could never hold."""
@@ -787,6 +799,11 @@ def _unsearchable(whole: ast.Term) -> Unknown | None:
 def _is_open(item: ast.Term) -> bool:
     """Whether the kind of an item is open until the check."""
     return not isinstance(item, ast.Constant | ast.ListOf | ast.SetOf)
+
+
+def _is_number(node: ast.Term) -> bool:
+    """Whether a term that is known is always a number."""
+    return isinstance(node, _NUMBERS) or ast.is_usage(node)
 
 
 def _is_of_sources(node: ast.Term) -> bool:

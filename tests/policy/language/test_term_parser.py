@@ -180,6 +180,12 @@ def test_a_tool_with_the_name_of_the_final_answer_is_refused() -> None:
         ("state(maintenance) == x", "a field of the state is 'state.maintenance'"),
         ('if x == "a" then false', "write 'A -> B'"),
         ("fact('role') == 1", "write 'fact(role)'"),
+        ('elapsed < "30m"', 'elapsed is never "30m", a string; expected a number, or a duration without quotes'),
+        ('"3" >= count(f:pay())', "expected a number"),
+        ('usage.cost < "5"', "expected a number"),
+        ('now < "2026-01-31"', "expected an instant such as 'time("),
+        ("count(f:pay()) < 50k", "write all digits"),
+        ("x > 3 => y", "did you mean '->'?"),
     ],
 )
 def test_a_slip_in_a_form_over_the_history_says_what_to_write(condition: str, problem: str) -> None:
