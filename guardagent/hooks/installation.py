@@ -333,8 +333,11 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(path: Path, settings: dict[str, Any]) -> None:
+    """Writes settings; links to them stay, and so do their permissions: they may hold keys."""
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_text(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
+    save_text(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n", mode=mode)
 
 
 def _backup(path: Path, lock: HookLock) -> Path | None:

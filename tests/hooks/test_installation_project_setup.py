@@ -22,6 +22,7 @@ from guardagent.hooks.installation import (
     locks_of,
     policy_text,
     set_up,
+    uninstall,
 )
 from guardagent.server.state import open_state
 from tests.conftest import Cli
@@ -108,6 +109,20 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
         locks_of((), None)
     hooks = installed()
     assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
+
+
+def test_linked_settings_stay_links_with_their_permissions(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(project.parent / "state"))
+    link, settings = project / ".claude" / "settings.local.json", project.parent / "settings.json"
+    settings.write_text('{"env": {"KEY": "secret"}}')
+    settings.chmod(0o600)
+    link.symlink_to(settings)
+    (project / "guardagent.yaml").write_text(policy_text(["claude-code"]))
+    install("claude-code", project / "guardagent.yaml", project)
+    assert (link.is_symlink(), settings.stat().st_mode & 0o777) == (True, 0o600)
+    assert json.loads(settings.read_text()).keys() == {"env", "hooks"}
+    uninstall("claude-code", project)
+    assert json.loads(link.read_text()) == {"env": {"KEY": "secret"}}
 
 
 def test_a_repeated_call_needs_a_person_until_something_changes(
