@@ -53,7 +53,7 @@ class Conditions:
                 f"{checked} {sign} {own}",
                 f"{checked} in output(f).xs",
                 f"{own} in {self.pick(LISTS)}",
-                f"{own} == {self.pick(['1', '3', repr('a')])}",
+                f"{own} == {self.pick(['1', '3', '5' if own == 'time(f)' else repr('a')])}",
                 f"now - time(f) {sign} {self.pick(['1m', '1h', 'n'])}",
                 f"mentions({self.pick(['output(f)', own])}, v)",
                 self.pick(["fact(sure)", "known(n)", "state(is_open())", f"known({own})", "!failed(f)"]),
