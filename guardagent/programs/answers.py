@@ -2,10 +2,10 @@
 
 An invalid answer is an AnswerError, never a guess.
 
-A prompt describes the functions that a text names, or whose topic it touches. It has signature and summary of all other
-checks, since every program needs a check, and only the names of the rest. The model can request any description. The
-topic of a function is the words of its name and of the first line of its docstring, weighted by their rarity in the
-toolbox. The selection is deterministic and uses no model.
+A prompt describes the functions that a text names, or whose topic it touches. It has only the names of the rest; if no
+described function is a check, it has signature and summary of all checks, since every program needs one. The model can
+request any description. The topic of a function is the words of its name and of the first line of its docstring,
+weighted by their rarity in the toolbox. The selection is deterministic and uses no model.
 """
 
 from __future__ import annotations
@@ -216,13 +216,10 @@ class FunctionSelection:
     @property
     def prompt_data(self) -> dict[str, list[Tool]]:
         """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
-        names = (*self.names, *self.requested)
-        rest = [tool for name, tool in self.toolbox.items() if name not in names]
-        return {
-            "tools": [self.toolbox[name] for name in names],
-            "brief_tools": [tool for tool in rest if tool.is_check],
-            "other_tools": [tool for tool in rest if not tool.is_check],
-        }
+        tools = [self.toolbox[name] for name in (*self.names, *self.requested)]
+        rest = [tool for tool in self.toolbox.values() if tool not in tools]
+        brief = [] if any(tool.is_check for tool in tools) else [tool for tool in rest if tool.is_check]
+        return {"tools": tools, "brief_tools": brief, "other_tools": [tool for tool in rest if tool not in brief]}
 
     def with_plan(self, plan: str) -> FunctionSelection:
         """Returns the selection with the functions that a plan names, and those that their descriptions refer to."""
