@@ -23,7 +23,7 @@ from guardagent._support import json_values, syntax
 from guardagent.errors import AnswerError, name_hint
 from guardagent.programs.memory.agents import PLAN_STEPS
 from guardagent.sandbox import ENGINES
-from guardagent.sandbox.toolbox import Tool, Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 _NUMBERED = re.compile(r"^[\s>*_#-]*(?:step\s*)?(\d)\s*[.):]", re.IGNORECASE | re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
@@ -214,12 +214,13 @@ class FunctionSelection:
     requested: tuple[str, ...] = ()
 
     @property
-    def prompt_data(self) -> dict[str, list[Tool]]:
-        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
+    def prompt_data(self) -> dict[str, Sequence[Any]]:
+        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name; `requested`."""
         tools = [self.toolbox[name] for name in (*self.names, *self.requested)]
         rest = [tool for tool in self.toolbox.values() if tool not in tools]
         brief = [] if any(tool.is_check for tool in tools) else [tool for tool in rest if tool.is_check]
-        return {"tools": tools, "brief_tools": brief, "other_tools": [tool for tool in rest if tool not in brief]}
+        others = [tool for tool in rest if tool not in brief]
+        return {"tools": tools, "brief_tools": brief, "other_tools": others, "requested": self.requested}
 
     def with_plan(self, plan: str) -> FunctionSelection:
         """Returns the selection with the functions that a plan names, and those that their descriptions refer to."""
