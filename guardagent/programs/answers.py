@@ -215,7 +215,7 @@ class FunctionSelection:
 
     @property
     def prompt_data(self) -> dict[str, Sequence[Any]]:
-        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name; `requested`."""
+        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name, names."""
         tools = [self.toolbox[name] for name in (*self.names, *self.requested)]
         rest = [tool for tool in self.toolbox.values() if tool not in tools]
         brief = [] if any(tool.is_check for tool in tools) else [tool for tool in rest if tool.is_check]

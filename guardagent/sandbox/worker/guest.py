@@ -202,7 +202,7 @@ class _Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._lines = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115, PTH123 - until the process ends
+        self._lines = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115 - until the process ends
 
     def send(self, data: bytes) -> None:
         left = memoryview(data)
