@@ -57,11 +57,7 @@ class Results(ResultLog):
         Raises:
             InputError: a row belongs to an unknown example.
         """
-        if others := sorted(self._rows.keys() - set(ids)):
-            raise InputError(
-                f"{self.path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
-                "expected a new folder, or the folder of the same evaluation and data"
-            )
+        refuse_rows(self.path, sorted(self._rows.keys() - set(ids)))
 
     def get(self, example: BenchExample, digest: str) -> Row | None:
         row = self._rows.get(example.id)
@@ -141,6 +137,19 @@ def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, An
     # Names without folders, so that a checkout may move.
     contents = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
     return repr((__version__, dict(settings), contents))
+
+
+def refuse_rows(path: Path, others: Sequence[Any]) -> None:
+    """Refuses a file with rows of other data, by their ids.
+
+    Raises:
+        InputError: there are some.
+    """
+    if others:
+        raise InputError(
+            f"{path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
+            "expected a new folder, or the folder of the same evaluation and data"
+        )
 
 
 def write_text(path: Path, text: str) -> None:
