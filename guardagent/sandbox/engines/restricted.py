@@ -262,12 +262,13 @@ class _Zygote:
         return value
 
     def _idle_guest(self, guest_program: _GuestProgram) -> _Guest | None:
-        """Returns a guest that has the program and waits for a run, or None."""
+        """Returns an idle guest that has the program, or None."""
         with self._lock:
-            for guest in [guest for guest, program in reversed(self._idle_guests.items()) if program == guest_program]:
+            idle = (guest for guest, program in reversed(self._idle_guests.items()) if program == guest_program)
+            guest = next(idle, None)  # one that has died since fails before its first call, and the run is repeated
+            if guest is not None:
                 del self._idle_guests[guest]
-                return guest  # one that has died since fails before its first call, and the run is repeated
-        return None
+            return guest
 
     def _reuse(self, guest: _Guest, guest_program: _GuestProgram) -> None:
         """Keeps a guest, whose run ended well, for further runs of the same program only."""

@@ -66,7 +66,7 @@ def mutants(request: str, file: str = "mutants.diff") -> Iterator[tuple[str, str
         yield fault, source
 
 
-def compiled(request: str, source: str, folder: Path, inputs: int, **options: float) -> CompileReport:
+def compiled(request: str, source: str, folder: Path, inputs: int, apart: float | None = None) -> CompileReport:
     """The report of compiling with a model that answers with this program."""
     home = MUTANTS / request
     tools = folder / request
@@ -76,7 +76,7 @@ def compiled(request: str, source: str, folder: Path, inputs: int, **options: fl
     answer = block(source) + block((home / "properties.py").read_text())
     means = CompileContext(Meter(ScriptedModel([PLAN, answer])), load_sandbox(), Prompts())
     subject = CompileTarget(request_text, specification, Toolbox.load(tools))
-    return compile_program(subject, home / "examples.jsonl", means, rounds=0, inputs=inputs, **options).report
+    return compile_program(subject, home / "examples.jsonl", means, rounds=0, inputs=inputs, hold_out=apart).report
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_every_mutant_is_refused(request_name: str, file: str, tmp_path: Path) -
 
 def test_the_report_names_what_had_nothing_to_try(tmp_path: Path) -> None:
     """In one line; and it marks the examples that no model saw."""
-    text = compiled("refunds", right("refunds")["1_orders"], tmp_path, inputs=0, hold_out=0.3).to_text()
+    text = compiled("refunds", right("refunds")["1_orders"], tmp_path, inputs=0, apart=0.3).to_text()
     assert " 0 of 0 " not in text
     assert len([line for line in text.splitlines() if "nothing to try for parsers, " in line]) == 1
     assert text.count(" (held out): ") == 3
