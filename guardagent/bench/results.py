@@ -19,10 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.files import parse_json, replace_file
+from guardagent._support.files import parse_json, save_text
 from guardagent._support.requirements import install_hint
 from guardagent._version import __version__
-from guardagent.batch.results import ResultLog, file_errors
+from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
 from guardagent.bench.metrics import METRICS, mean, percent
 from guardagent.errors import ContentError, InputError
@@ -152,16 +152,6 @@ def refuse_rows(path: Path, others: Sequence[Any]) -> None:
         )
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file atomically.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    with file_errors(path):
-        replace_file(path, text)
-
-
 def results_folder(out: Path) -> Path:
     """Creates the folder of a run.
 
@@ -177,12 +167,12 @@ def results_folder(out: Path) -> Path:
 
 def write_results(out: Path, text: str, plot: Callable[[Path], None], summary: Mapping[str, Any]) -> None:
     """Writes table.md, plot.png and summary.json; without matplotlib, prints a note instead of a plot."""
-    write_text(out / "table.md", text)
+    save_text(out / "table.md", text)
     try:
         plot(out / "plot.png")
     except ImportError:
         sys.stderr.write(f"no plot: matplotlib is not installed; {install_hint('bench')}\n")
-    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    save_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
 def line_of(row: Mapping[str, Any]) -> str:

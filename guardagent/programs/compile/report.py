@@ -159,7 +159,7 @@ class CompileReport:
             "disputes": [asdict(dispute) for dispute in self.disputes],
             "set_aside": self._set_aside,
             "properties": self.attempt.properties.source or None,
-            "clauses": [row.to_dict() for row in self.clauses],
+            "clauses": [asdict(row) for row in self.clauses],
             "findings": [asdict(finding) for finding in self.findings],
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "disagreements": [disagreement.to_dict() for disagreement in self.disagreements],

@@ -16,7 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,9 +68,6 @@ class SideVerdict:
     def of(cls, verdict: Verdict) -> SideVerdict:
         return cls(verdict.label, verdict.reasons, verdict.errors)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"label": self.label, "reasons": list(self.reasons), "errors": list(self.errors)}
-
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
@@ -96,7 +93,7 @@ class Disagreement:
             "time": self.time,
             **self._run(),
             "given": self.enforced_side,
-            **{name: self.sides[name].to_dict() for name in SIDES},
+            **{name: asdict(self.sides[name]) for name in SIDES},
         }
 
     def label(self, right: str) -> int:
