@@ -505,9 +505,7 @@ def _stat(path: str) -> tuple[int, int] | None:
 
 
 def _folders(toolbox: Path | str | Sequence[Path | str] | None) -> Sequence[Path | str]:
-    if toolbox is None:
-        return ()
-    return (toolbox,) if isinstance(toolbox, Path | str) else toolbox
+    return (toolbox,) if isinstance(toolbox, Path | str) else toolbox or ()
 
 
 def _require_choice(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -43,7 +43,7 @@ from guardagent.models import Completion, Message, Model, load_model, model_name
 from guardagent.models.backends import cost_of
 from guardagent.models.chat import Flow, adrive, drive
 from guardagent.programs.generation import ModelBaseline, vote_verdict
-from guardagent.programs.memory.agents import Demonstration
+from guardagent.programs.memory.retrieval import Demonstration
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 

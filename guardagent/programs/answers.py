@@ -21,7 +21,7 @@ from typing import Any
 
 from guardagent._support import json_values, syntax
 from guardagent.errors import AnswerError, name_hint
-from guardagent.programs.memory.agents import PLAN_STEPS
+from guardagent.programs.memory.retrieval import PLAN_STEPS
 from guardagent.sandbox import ENGINES
 from guardagent.sandbox.toolbox import Toolbox
 

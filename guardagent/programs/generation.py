@@ -24,8 +24,14 @@ from guardagent.models.chat import NO_PROGRAM, Flow, error_kind
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
 from guardagent.programs.answers import FunctionSelection, Plan, read_code, read_judgement, read_plan, select
-from guardagent.programs.memory.agents import Demonstration
-from guardagent.programs.memory.retrieval import Query, file_demonstrations, file_order, nearest, shortage
+from guardagent.programs.memory.retrieval import (
+    Demonstration,
+    Query,
+    file_demonstrations,
+    file_order,
+    nearest,
+    shortage,
+)
 from guardagent.programs.program import (
     Recorder,
     claimed_verdict,
@@ -256,13 +262,11 @@ class Generation:
     def _unredacted(self, verdict: Verdict) -> Verdict:
         """Returns the verdict with redacted values restored. Its story and calls keep the placeholders."""
         show = self._redaction.restore
-        found = [
-            replace(v, **show({"policy": v.policy, "message": v.message, "evidence": v.evidence}))
-            for v in verdict.violations
-        ]
+        parts = ("policy", "message", "evidence")
+        violations = tuple(replace(v, **{name: show(getattr(v, name)) for name in parts}) for v in verdict.violations)
         texts = {name: tuple(show(getattr(verdict, name))) for name in ("reasons", "errors")}
         details, answer = freeze(show(verdict.details)), show(verdict.answer)
-        return replace(verdict, **texts, violations=tuple(found), details=details, answer=answer)
+        return replace(verdict, **texts, violations=violations, details=details, answer=answer)
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
