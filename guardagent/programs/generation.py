@@ -266,7 +266,7 @@ class Generation:
         violations = tuple(replace(v, **{name: show(getattr(v, name)) for name in parts}) for v in verdict.violations)
         texts = {name: tuple(show(getattr(verdict, name))) for name in ("reasons", "errors")}
         details, answer = freeze(show(verdict.details)), show(verdict.answer)
-        return replace(verdict, **texts, violations=violations, details=details, answer=answer)
+        return verdict.changed(**texts, violations=violations, details=details, answer=answer)
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
