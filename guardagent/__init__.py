@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from guardagent.policy.load import load_policies as load_policies
     from guardagent.policy.policies import Policies as Policies
     from guardagent.programs.compile.report import NotCompiledError as NotCompiledError
-    from guardagent.programs.memory.agents import Demonstration as Demonstration
     from guardagent.programs.memory.agents import Memory as Memory
-    from guardagent.programs.memory.agents import retrieve as retrieve
+    from guardagent.programs.memory.retrieval import Demonstration as Demonstration
+    from guardagent.programs.memory.retrieval import retrieve as retrieve
     from guardagent.sandbox import Limits as Limits
     from guardagent.sandbox import Sandbox as Sandbox
     from guardagent.sandbox.toolbox import Tool as Tool
@@ -60,7 +60,8 @@ _HOMES = {
     "guardagent.guard": "GuardAgent aguard guard",
     "guardagent.log": "AuditLog",
     "guardagent.programs.compile.report": "NotCompiledError",
-    "guardagent.programs.memory.agents": "Demonstration Memory retrieve",
+    "guardagent.programs.memory.agents": "Memory",
+    "guardagent.programs.memory.retrieval": "Demonstration retrieve",
     "guardagent.policy.load": "load_policies",
     "guardagent.policy.policies": "Policies",
     "guardagent.generation.chat": "GuardedTurn aguarded_chat guarded_chat",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, cast, get_args
 
 from guardagent._support.execution import combine, deny_on_crash, deny_on_crash_flow, fold
-from guardagent._support.files import MAX_BYTES
+from guardagent._support.files import MAX_BYTES, shipped_folder
 from guardagent.errors import GuardError, InputError, UnknownNameError
 from guardagent.models import LazyModel, Model, load_model, require_timeout
 from guardagent.models.chat import Flow, adrive, drive
@@ -229,7 +229,9 @@ class GuardAgent:
 
     @cached_property
     def source_names(self) -> tuple[str, ...]:
-        return tuple(map(str, self.sources))
+        """The paths of those that may change; the shipped toolbox changes as the package's own code does."""
+        shipped = shipped_folder("toolbox")
+        return tuple(str(path) for path in self.sources if not path.is_relative_to(shipped))
 
     def compile(
         self,
@@ -503,9 +505,7 @@ def _stat(path: str) -> tuple[int, int] | None:
 
 
 def _folders(toolbox: Path | str | Sequence[Path | str] | None) -> Sequence[Path | str]:
-    if toolbox is None:
-        return ()
-    return (toolbox,) if isinstance(toolbox, Path | str) else toolbox
+    return (toolbox,) if isinstance(toolbox, Path | str) else toolbox or ()
 
 
 def _require_choice(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -24,12 +24,10 @@ def check_access(allowed: dict[str, list[str]], needed: dict[str, list[str]]) ->
 
     Args:
         allowed: database -> columns the role may read.
-        needed: database -> columns that are read. `"*"` stands for all columns, which no list of
-            columns covers. A database with no columns is still read.
+        needed: database -> columns that are read, `"*"` for all of them, which no list covers.
 
     Returns:
-        (denied, inaccessible): inaccessible is database -> the needed columns that are not allowed;
-        all needed columns if the whole database is not allowed.
+        (denied, database -> the needed columns that are not allowed; all of them if the database is not).
 
     Raises:
         ValueError: one of them is not a mapping of databases to lists of columns, or `allowed` has the column "*".

@@ -23,12 +23,11 @@ def columns_read(code: str, schema: dict[str, list[str]] | None = None) -> dict[
     """The databases and columns that EHRAgent code reads.
 
     Args:
-        code: the code, or a log with "Generated code:" sections, fenced blocks or "cell" texts. All attempts count,
-            including failed and unreachable ones, and code with escaped line breaks.
-        schema: database -> columns it is known to have; it resolves the columns of joined tables.
+        code: the code, or the whole log, of which all attempts count, failed, unreachable and escaped ones too.
+        schema: database -> its columns, to resolve those of joined tables.
 
     Returns:
-        database -> columns, sorted. "*" stands for every column; a database that is loaded and not read has none.
+        database -> columns, sorted: "*" for all of them, none if the database is only loaded.
 
     Raises:
         ValueError: the columns cannot be determined; the message says where and why.

@@ -43,7 +43,7 @@ from guardagent.models import Completion, Message, Model, load_model, model_name
 from guardagent.models.backends import cost_of
 from guardagent.models.chat import Flow, adrive, drive
 from guardagent.programs.generation import ModelBaseline, vote_verdict
-from guardagent.programs.memory.agents import Demonstration
+from guardagent.programs.memory.retrieval import Demonstration
 from guardagent.sandbox.toolbox import Toolbox
 from guardagent.types import Context, Event, Verdict
 
@@ -194,7 +194,7 @@ _CHARACTERS = 4  # of a token, about
 
 
 class EstimatingModel:
-    """A model that counts prompts, and answers each with a demonstration of the agent: its plan and its code.
+    """A model that counts prompts, and answers with the plan and the code of a demonstration, in turn.
 
     Attributes:
         calls, prompt_words, prompt_characters: the counts so far.
@@ -206,11 +206,11 @@ class EstimatingModel:
         self.calls = self.prompt_words = self.prompt_characters = 0
 
     def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
-        """Answers with the plan and the code, of which a guard reads what it asked for."""
+        """Answers with the plan, or with the code to every second prompt: a guard asks for both."""
         self.calls += 1
         self.prompt_words += sum(len(message.content.split()) for message in messages)
         self.prompt_characters += sum(len(message.content) for message in messages)
-        return Completion(f"{self._plan}\n\n{self._code}")
+        return Completion(self._code if self.calls % 2 == 0 else self._plan)
 
     def summary(self, prices: tuple[float, float] | None) -> dict[str, Any]:
         """The counts, and US dollars; an answer is half a demonstration."""

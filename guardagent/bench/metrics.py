@@ -137,9 +137,6 @@ class WriteCalls:
     actual: int = 0
     right: int = 0
 
-    def __add__(self, other: WriteCalls) -> WriteCalls:
-        return WriteCalls(self.expected + other.expected, self.actual + other.actual, self.right + other.right)
-
     def to_dict(self) -> dict[str, Any]:
         return {
             "expected": self.expected,
@@ -152,21 +149,13 @@ class WriteCalls:
 
 def match_expected(actual: Sequence[Call], expected: Sequence[Call]) -> list[bool]:
     """For each call, whether it matches an expected one: each is matched once, in any order, with equal arguments."""
-    remaining = list(expected)
-    problems = []
-    for call in actual:
-        at = next(
-            (
-                at
-                for at, expected_call in enumerate(remaining)
-                if expected_call[0] == call[0] and _same(expected_call[1], call[1])
-            ),
-            None,
-        )
-        problems.append(at is not None)
-        if at is not None:
-            del remaining[at]
-    return problems
+    remaining, matches = list(expected), []
+    for tool, args in actual:
+        same = next((call for call in remaining if call[0] == tool and _same(call[1], args)), None)
+        matches.append(same is not None)
+        if same is not None:
+            remaining.remove(same)
+    return matches
 
 
 def _same(left: Any, right: Any) -> bool:

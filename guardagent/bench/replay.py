@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from guardagent._support.files import read_json_lines
 from guardagent._version import __version__
 from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import Replay
 from guardagent.bench.metrics import WriteCalls, match_expected, pass_hat_k
-from guardagent.bench.results import line_of, markdown, new_figure, results_folder, write_results
+from guardagent.bench.results import line_of, markdown, new_figure, refuse_rows, results_folder, write_results
 from guardagent.bench.trajectories import Trajectory, TrajectoryGuard, read_state, read_trajectories
 from guardagent.errors import InputError
 from guardagent.types import Verdict
@@ -182,19 +183,14 @@ def row_of(trajectory: Trajectory, writes: frozenset[str], guard: TrajectoryGuar
     verdicts = [None] * len(trajectory.calls) if guard is None else guard.verdicts(trajectory)
     calls = [(call, verdict) for call, verdict in zip(trajectory.calls, verdicts, strict=True) if call.tool in writes]
     actual = [(call.tool, call.args) for call, _ in calls if not call.failed]
-    expected = (
-        None
-        if trajectory.expected is None
-        else [expected_call for expected_call in trajectory.expected if expected_call[0] in writes]
-    )
+    planned = trajectory.expected
+    expected = None if planned is None else [call for call in planned if call[0] in writes]
     right = iter(match_expected(actual, expected or []))
     call_rows = []
     for call, verdict in calls:
         is_expected = None if call.failed or expected is None else next(right)
-        verdict_fields = {} if verdict is None else _verdict_fields(verdict)
-        call_rows.append(
-            {"tool": call.tool, "args": call.args, "failed": call.failed, "expected": is_expected, **verdict_fields}
-        )
+        row = {"tool": call.tool, "args": call.args, "failed": call.failed, "expected": is_expected}
+        call_rows.append(row | ({} if verdict is None else _verdict_fields(verdict)))
     return {
         "id": trajectory.id,
         "task": trajectory.task,
@@ -303,21 +299,9 @@ def _denials(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _write(out: Path, rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
     with ResultLog(results_folder(out) / "results.jsonl") as log:
-        _refuse_other_rows(log.path, {row["id"] for row in rows})
+        ids = {row["id"] for row in rows}
+        before = read_json_lines(log.path) if log.path.exists() and log.path.stat().st_size else ()
+        refuse_rows(log.path, [row.get("id") for _, row in before if "guard" not in row or row.get("id") not in ids])
         (out / "summary.json").unlink(missing_ok=True)  # only a complete run has one
         log.replace(map(line_of, rows))
     write_results(out, replay_table(summary), lambda path: draw_replay(path, summary), summary)
-
-
-def _refuse_other_rows(path: Path, ids: set[str]) -> None:
-    """Checks that no rows of another evaluation would be replaced."""
-    from guardagent._support.files import read_json_lines
-
-    if not path.exists() or not path.stat().st_size:
-        return
-    others = [row.get("id") for _, row in read_json_lines(path) if "guard" not in row or row.get("id") not in ids]
-    if others:
-        raise InputError(
-            f"{path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
-            "expected a new folder, or the folder of the same data"
-        )

@@ -19,10 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.files import parse_json, replace_file
+from guardagent._support.files import parse_json, save_text
 from guardagent._support.requirements import install_hint
 from guardagent._version import __version__
-from guardagent.batch.results import ResultLog, file_errors
+from guardagent.batch.results import ResultLog
 from guardagent.bench.evaluation import BenchExample, Evaluation, PaperRow
 from guardagent.bench.metrics import METRICS, mean, percent
 from guardagent.errors import ContentError, InputError
@@ -57,11 +57,7 @@ class Results(ResultLog):
         Raises:
             InputError: a row belongs to an unknown example.
         """
-        if others := sorted(self._rows.keys() - set(ids)):
-            raise InputError(
-                f"{self.path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
-                "expected a new folder, or the folder of the same evaluation and data"
-            )
+        refuse_rows(self.path, sorted(self._rows.keys() - set(ids)))
 
     def get(self, example: BenchExample, digest: str) -> Row | None:
         row = self._rows.get(example.id)
@@ -143,14 +139,17 @@ def setup_of(guard: GuardAgent, evaluation_file: Path, settings: Mapping[str, An
     return repr((__version__, dict(settings), contents))
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file atomically.
+def refuse_rows(path: Path, others: Sequence[Any]) -> None:
+    """Refuses a file with rows of other data, by their ids.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: there are some.
     """
-    with file_errors(path):
-        replace_file(path, text)
+    if others:
+        raise InputError(
+            f"{path}: holds {len(others)} rows of other data, such as {others[0]!r}; "
+            "expected a new folder, or the folder of the same evaluation and data"
+        )
 
 
 def results_folder(out: Path) -> Path:
@@ -168,12 +167,12 @@ def results_folder(out: Path) -> Path:
 
 def write_results(out: Path, text: str, plot: Callable[[Path], None], summary: Mapping[str, Any]) -> None:
     """Writes table.md, plot.png and summary.json; without matplotlib, prints a note instead of a plot."""
-    write_text(out / "table.md", text)
+    save_text(out / "table.md", text)
     try:
         plot(out / "plot.png")
     except ImportError:
         sys.stderr.write(f"no plot: matplotlib is not installed; {install_hint('bench')}\n")
-    write_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    save_text(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
 
 def line_of(row: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from guardagent._support.files import save_bytes, shipped_folder
+from guardagent._support.files import save_bytes, save_text, shipped_folder
 from guardagent.cli import options
 from guardagent.cli.options import interrupt_message, note, print_json, print_line, print_result
 from guardagent.errors import InputError
@@ -151,13 +151,13 @@ def bench_compare(
     Reports metrics, the cost of a check, and the number of checks after which compiling pays off.
     """
     from guardagent.bench.comparison import compare, comparison_table
-    from guardagent.bench.results import results_folder, write_text
+    from guardagent.bench.results import results_folder
 
     comparison = compare(folders, compiled)
     table = comparison_table(comparison)
     if out is not None:
-        write_text(results_folder(out) / "compare.md", table)
-        write_text(out / "compare.json", json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        save_text(results_folder(out) / "compare.md", table)
+        save_text(out / "compare.json", json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False) + "\n")
     if as_json:
         print_json(comparison.to_dict())
     else:

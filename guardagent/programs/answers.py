@@ -2,10 +2,10 @@
 
 An invalid answer is an AnswerError, never a guess.
 
-A prompt describes the functions that a text names, or whose topic it touches. It has signature and summary of all other
-checks, since every program needs a check, and only the names of the rest. The model can request any description. The
-topic of a function is the words of its name and of the first line of its docstring, weighted by their rarity in the
-toolbox. The selection is deterministic and uses no model.
+A prompt describes the functions that a text names, or whose topic it touches. It has only the names of the rest; if no
+described function is a check, it has signature and summary of all checks, since every program needs one. The model can
+request any description. The topic of a function is the words of its name and of the first line of its docstring,
+weighted by their rarity in the toolbox. The selection is deterministic and uses no model.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 from guardagent._support import json_values, syntax
 from guardagent.errors import AnswerError, name_hint
-from guardagent.programs.memory.agents import PLAN_STEPS
+from guardagent.programs.memory.retrieval import PLAN_STEPS
 from guardagent.sandbox import ENGINES
-from guardagent.sandbox.toolbox import Tool, Toolbox
+from guardagent.sandbox.toolbox import Toolbox
 
 _NUMBERED = re.compile(r"^[\s>*_#-]*(?:step\s*)?(\d)\s*[.):]", re.IGNORECASE | re.MULTILINE)
 _INLINE = re.compile(r"(?:^|(?<=\s))(?:step\s*)?(\d)[.):](?=\s)", re.IGNORECASE)
@@ -214,15 +214,13 @@ class FunctionSelection:
     requested: tuple[str, ...] = ()
 
     @property
-    def prompt_data(self) -> dict[str, list[Tool]]:
-        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name."""
-        names = (*self.names, *self.requested)
-        rest = [tool for name, tool in self.toolbox.items() if name not in names]
-        return {
-            "tools": [self.toolbox[name] for name in names],
-            "brief_tools": [tool for tool in rest if tool.is_check],
-            "other_tools": [tool for tool in rest if not tool.is_check],
-        }
+    def prompt_data(self) -> dict[str, Sequence[Any]]:
+        """The template values: `tools` in full, `brief_tools` with their summary, `other_tools` by name, names."""
+        tools = [self.toolbox[name] for name in (*self.names, *self.requested)]
+        rest = [tool for tool in self.toolbox.values() if tool not in tools]
+        brief = [] if any(tool.is_check for tool in tools) else [tool for tool in rest if tool.is_check]
+        others = [tool for tool in rest if tool not in brief]
+        return {"tools": tools, "brief_tools": brief, "other_tools": others, "requested": self.requested}
 
     def with_plan(self, plan: str) -> FunctionSelection:
         """Returns the selection with the functions that a plan names, and those that their descriptions refer to."""

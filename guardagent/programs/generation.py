@@ -24,8 +24,14 @@ from guardagent.models.chat import NO_PROGRAM, Flow, error_kind
 from guardagent.models.prompts import ModelCall, Prompts
 from guardagent.models.redaction import Redactor
 from guardagent.programs.answers import FunctionSelection, Plan, read_code, read_judgement, read_plan, select
-from guardagent.programs.memory.agents import Demonstration, retrieve
-from guardagent.programs.memory.retrieval import Query, file_demonstrations, file_order, nearest, shortage
+from guardagent.programs.memory.retrieval import (
+    Demonstration,
+    Query,
+    file_demonstrations,
+    file_order,
+    nearest,
+    shortage,
+)
 from guardagent.programs.program import (
     Recorder,
     claimed_verdict,
@@ -256,22 +262,11 @@ class Generation:
     def _unredacted(self, verdict: Verdict) -> Verdict:
         """Returns the verdict with redacted values restored. Its story and calls keep the placeholders."""
         show = self._redaction.restore
-        return replace(
-            verdict,
-            reasons=tuple(show(verdict.reasons)),
-            violations=tuple(
-                replace(
-                    violation,
-                    policy=show(violation.policy),
-                    message=show(violation.message),
-                    evidence=show(violation.evidence),
-                )
-                for violation in verdict.violations
-            ),
-            errors=tuple(show(verdict.errors)),
-            details=freeze(show(verdict.details)),
-            answer=show(verdict.answer),
-        )
+        parts = ("policy", "message", "evidence")
+        violations = tuple(replace(v, **{name: show(getattr(v, name)) for name in parts}) for v in verdict.violations)
+        texts = {name: tuple(show(getattr(verdict, name))) for name in ("reasons", "errors")}
+        details, answer = freeze(show(verdict.details)), show(verdict.answer)
+        return verdict.changed(**texts, violations=violations, details=details, answer=answer)
 
 
 def _shot(shown: Demonstration, *, with_code: bool) -> dict[str, str]:
@@ -299,14 +294,8 @@ class ModelBaseline:
     def flow(self, event: Event, context: Context) -> Flow:
         """Returns the flow that computes the model's verdict."""
         setup, facts = self.setup, thaw(context.facts)
-        demonstrations = retrieve(
-            setup.demonstrations,
-            event.args["input"],
-            event.output,
-            setup.shots,
-            least_similar=setup.least_similar,
-            max_distance=setup.max_distance,
-        )
+        query = Query(event.args["input"], event.output, setup.shots, setup.least_similar, setup.max_distance)
+        demonstrations = [neighbour.demonstration for neighbour in nearest(setup.demonstrations, query)]
         data = {
             "agent_input": event.args["input"],
             "agent_output": event.output,

@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from guardagent._support import syntax
 from guardagent.errors import ContentError, InputError, name_hint
@@ -38,20 +38,17 @@ if TYPE_CHECKING:
     from guardagent.sandbox.toolbox import Tool, Toolbox
 
 FIRST_LINE = "# guardagent program 1"
-_KEYS = ("request", "specification", "toolbox", "examples", "model", "body", "header")
 _OPENING = re.compile(r"[ \t]*#[ \t]*guardagent program\b", re.IGNORECASE)
-_LINE = re.compile(r"# (\w+): (.+)")
-_DIGEST = r"(sha256:[0-9a-f]{64})"
-_FORMS = {
-    "toolbox": re.compile(rf"([A-Za-z_]\w*) {_DIGEST}"),
-    "examples": re.compile(rf"{_DIGEST} n=(\d{{1,9}}) passed=(\d{{1,9}})"),
-    "model": re.compile(r"(.+?)   date: (\d{4}-\d\d-\d\d)"),
-}
-_EXPECTED = {
-    "toolbox": "a function's name and a digest",
-    "examples": "a digest, n=NUMBER and passed=NUMBER",
-    "model": "a name, then 'date:' and a day such as 2026-01-31",
-}
+_DIGEST = "sha256:[0-9a-f]{64}"
+_HEADER = re.compile(
+    rf"(?P<head>{FIRST_LINE}\n# request: (?P<request>{_DIGEST})\n# specification: (?P<specification>{_DIGEST})\n"
+    rf"(?P<toolbox>(?:# toolbox: [A-Za-z_]\w* {_DIGEST}\n)*)"
+    rf"# examples: (?P<examples>{_DIGEST}) n=(?P<n>\d{{1,9}}) passed=(?P<passed>\d{{1,9}})\n"
+    rf"# model: (?P<model>[^\n]+?)   date: (?P<date>\d{{4}}-\d\d-\d\d)\n# body: (?P<body>{_DIGEST})\n)"
+    rf"# header: (?P<header>{_DIGEST})\n(?P<program>.*)",
+    re.DOTALL,
+)
+_REMEDY = "compile it again ('guardagent compile'), or remove the header and take responsibility for the program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +146,8 @@ def write(source: str, header: Header) -> str:
         f"# model: {header.model}   date: {header.date}",
         f"# body: {header.body}",
     ]
-    return "\n".join([*lines, f"# header: {digest_of(_joined(lines))}", _body(source)])
+    head = "".join(f"{line}\n" for line in lines)
+    return f"{head}# header: {digest_of(head)}\n{_body(source)}"
 
 
 def parse(text: str, path: Path | str) -> tuple[Header | None, str]:
@@ -164,7 +162,21 @@ def parse(text: str, path: Path | str) -> tuple[Header | None, str]:
             raise ContentError("unexpected header line; expected a header on the first line only", path, number)
     if not _OPENING.match(lines[0]):
         return None, text
-    return _HeaderReader(lines, path).read()
+    if lines[0] != FIRST_LINE:
+        problem = f"{lines[0][:60]!r} is not a header of this version; expected {FIRST_LINE!r}"
+        raise ContentError(f"{problem}; {_REMEDY}", path, 1)
+    match = _HEADER.fullmatch(_body(text))
+    if match is None or digest_of(match["head"]) != match["header"]:
+        raise ContentError(f"the header was edited after 'guardagent compile' wrote it; {_REMEDY}", path, 1)
+    body, proof = _body(match["program"]), ExampleEvidence(match["examples"], int(match["n"]), int(match["passed"]))
+    if digest_of(body) != match["body"]:
+        raise ContentError(f"the program was edited after it was compiled; {_REMEDY}", path, 1)
+    if proof.passed != proof.n or not proof.n:
+        problem = f"the program passed {proof.passed} of {proof.n} examples; expected all of at least one"
+        raise ContentError(f"{problem}; {_REMEDY}", path, 1)
+    functions = dict(line.split()[2:] for line in match["toolbox"].splitlines())
+    sources = (match["request"], match["specification"], MappingProxyType(functions))
+    return Header(*sources, proof, match["model"], match["date"], match["body"]), body
 
 
 def staleness(header: Header, request: str, specification: str, toolbox: Toolbox) -> str:
@@ -230,70 +242,3 @@ def _differences(
 def _body(text: str) -> str:
     """Normalizes line ends, with one at the end."""
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n") + "\n"
-
-
-def _joined(lines: Sequence[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-class _HeaderReader:
-    """Reads the header line by line."""
-
-    def __init__(self, lines: list[str], path: Path | str) -> None:
-        self._lines = lines
-        self._path = path
-        self._at = 1
-        self._found: dict[str, str] = {}
-        self._toolbox: dict[str, str] = {}
-
-    def read(self) -> tuple[Header, str]:
-        if self._lines[0] != FIRST_LINE:
-            self._refuse(f"{self._lines[0][:60]!r} is not a header of this version; expected {FIRST_LINE!r}")
-        while "header" not in self._found:
-            self._at += 1
-            self._line()
-        body = _body("\n".join(self._lines[self._at :]))
-        self._verify(body)
-        return self._header(), body
-
-    def _line(self) -> None:
-        match = _LINE.fullmatch(self._lines[self._at - 1]) if self._at <= len(self._lines) else None
-        if match is None:
-            missing = next(key for key in _KEYS if key not in self._found and key != "toolbox")
-            self._refuse(f"the header ends too early; expected a line '# {missing}: …'")
-        key, value = match.groups()
-        if key not in _KEYS:
-            self._refuse(f"unknown key {key!r} in the header{name_hint(key, _KEYS)}")
-        form = _FORMS.get(key, re.compile(_DIGEST)).fullmatch(value)
-        if form is None:
-            self._refuse(f"{key!r} is {value[:80]!r}; expected {_EXPECTED.get(key, 'a digest, sha256: and 64 digits')}")
-        self._keep(key, value, form)
-
-    def _keep(self, key: str, value: str, match: re.Match[str]) -> None:
-        known, name = (self._toolbox, match[1]) if key == "toolbox" else (self._found, key)
-        if name in known:
-            self._refuse(f"{name!r} appears twice in the header; expected it once")
-        known[name] = match[2] if key == "toolbox" else value
-
-    def _verify(self, body: str) -> None:
-        for key in _KEYS:
-            if key != "toolbox" and key not in self._found:
-                self._refuse(f"the header has no line {key!r}; expected one")
-        if digest_of(_joined(self._lines[: self._at - 1])) != self._found["header"]:
-            self._refuse("the header was edited after 'guardagent compile' wrote it: its digest differs")
-        if digest_of(body) != self._found["body"]:
-            self._refuse("the program was edited after it was compiled: its digest differs from the header")
-
-    def _header(self) -> Header:
-        examples, model = (_FORMS[key].fullmatch(self._found[key]) for key in ("examples", "model"))
-        assert examples is not None
-        assert model is not None
-        proof = ExampleEvidence(examples[1], int(examples[2]), int(examples[3]))
-        if proof.passed != proof.n or not proof.n:
-            self._refuse(f"the program passed {proof.passed} of {proof.n} examples; expected all of at least one")
-        texts = (self._found["request"], self._found["specification"], MappingProxyType(self._toolbox))
-        return Header(*texts, proof, model[1], model[2], self._found["body"])
-
-    def _refuse(self, message: str) -> NoReturn:
-        remedy = "compile it again ('guardagent compile'), or remove the header and take responsibility for the program"
-        raise ContentError(f"{message}; {remedy}", self._path, min(self._at, len(self._lines)))

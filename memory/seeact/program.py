@@ -798,7 +798,8 @@ PAGE = {
 
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
-    section(agent_input, "Task", until=[])  # a run without one task, and only one, is unknown
+    if not has_one_task(agent_input):
+        section(agent_input, "Task", until=[])  # a run without one task, and only one, is unknown
     names = topics_of_run(agent_input, agent_output)
     if names is None:
         return unrecognised(agent_input, agent_output, facts)
@@ -811,6 +812,16 @@ def check(agent_input: str, agent_output: str, facts: dict) -> dict:
         "details": {"rules": list(rules), "user_info": user_info, "violated_rules": list(violations.values())},
         "answer": None if denied else final_answer(agent_output),
     }
+
+
+def has_one_task(text: str) -> bool:
+    """Whether a text clearly has one task, so that no call of `section`, which takes longer, has to decide."""
+    plain = is_plain(text) and "```" not in text and "~~~" not in text
+    return plain and text.startswith("Task: ") and text.lower().count("task") == 1 and text[5:].strip() != ""
+
+
+def is_plain(text: str) -> bool:
+    return text.isascii() and text.replace("\n", "").isprintable()
 
 
 def unrecognised(agent_input: str, agent_output: str, facts: dict) -> dict:
@@ -869,7 +880,9 @@ def user_field(name: str, agent_input: str, facts: dict) -> object:
     parts = agent_input.split("User information:")
     if len(parts) != 2:
         raise ValueError("the input does not have exactly one 'User information:'")
-    field(agent_input, name)  # nor may the task give it
+    words = re.sub(r"[\W_]+", " ", f" {parts[0].lower()} ")
+    if not is_plain(agent_input) or parts[1][:1] != "\n" or f" {name.replace('_', ' ')} " in words:
+        field(agent_input, name)  # nor may the task give it
     text = field(parts[1], name).lower()
     if name == "age" and text.isdigit() and len(text) <= 3:
         return int(text)

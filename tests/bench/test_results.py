@@ -13,7 +13,7 @@ import pytest
 from guardagent.bench import Evaluation, judge_all
 from guardagent.bench.results import Results, describe, is_silent, measure_generated
 from guardagent.errors import ContentError, InputError
-from guardagent.programs.memory.agents import Demonstration
+from guardagent.programs.memory.retrieval import Demonstration
 from guardagent.types import Decision, Message, Step, Usage, Verdict, unchecked_verdict
 
 from .fakes import Oracle, allow, deny, example

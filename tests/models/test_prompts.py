@@ -23,7 +23,7 @@ RUNS = {
     "ehragent": (ehr_input("nursing"), ehr_log()),
     "seeact": (web_input("Book a flight to Rome for one adult", vaccine=False), web_log("Search flights")),
 }
-MOST_WORDS = {"ehragent": 2 * 571, "seeact": 2 * 1265}  # twice those of the paper's Table 7
+MOST_WORDS = {"ehragent": 1.7 * 571, "seeact": 1.3 * 1265}  # the paper's Table 7
 PLAN = "1. The rules.\n2. What concerns the input.\n3. What was done.\n4. Call check_access and columns_read."
 CODE = "```python\ndef check(agent_input, agent_output, facts):\n    return nothing\n```"
 
@@ -61,7 +61,7 @@ def test_the_prompts_for_one_run_equal_the_committed_ones(agent: str, step: str,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", RUNS)
-def test_no_prompt_is_longer_than_twice_the_papers(agent: str, shared: Path) -> None:
+def test_no_prompt_is_much_longer_than_the_papers(agent: str, shared: Path) -> None:
     """This holds with one demonstration, over all runs of the reference data; code prompts also have the request."""
     request = len(Memory().agent(agent).request.split())
     name = {"ehragent": "eicu-ac", "seeact": "mind2web-sc"}[agent]

@@ -159,7 +159,7 @@ def test_a_worker_that_refers_to_an_argument_it_never_sent_ends_the_run() -> Non
     """The message names no argument, so no function is called."""
     ours, theirs = socket.socketpair()
     message = {"call": "f", "args": [], "kwargs": {}, "kept": 5}
-    theirs.sendall(codec.frame(codec.pack(message)))
+    theirs.sendall(codec.pack(message))
     with theirs, pytest.raises(LimitError, match="no valid message"):
         restricted._RestrictedRun(restricted._Guest(ours), Limits(), {"f": pytest.fail}).outcome(b"")
     ours.close()

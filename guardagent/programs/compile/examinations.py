@@ -82,16 +82,9 @@ def _details(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
             if not _equal_details(value, actual.get(name))
         }
         if wrong:
-            expected = {name: thaw(example.details[name]) for name in wrong}
-            result.failures.append(
-                Failure(
-                    result.name,
-                    example,
-                    "its details",
-                    f"details {_shown_details(expected)}",
-                    f"details {_shown_details(wrong)}",
-                )
-            )
+            details = ({name: thaw(example.details[name]) for name in wrong}, wrong)
+            texts = (f"details {json.dumps(each, ensure_ascii=False, default=str)}" for each in details)
+            result.failures.append(Failure(result.name, example, "its details", *texts))
     result.unchecked = _without_details_note(suite)
     yield result
 
@@ -102,11 +95,8 @@ def _without_details_note(suite: Suite) -> str:
     if len(names) == len(suite.examples):
         return "no example has details, so all test the label only"
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return (
-        f"these examples have no details and test the label only: {', '.join(names[:_MOST_NAMED])}{more}"
-        if names
-        else ""
-    )
+    listed = f"{', '.join(names[:_MOST_NAMED])}{more}"
+    return f"these examples have no details and test the label only: {listed}" if names else ""
 
 
 def _equal_details(expected: Any, actual: Any) -> bool:
@@ -132,10 +122,6 @@ def _remove_equal(value: Any, among: list[Any]) -> bool:
 
 def _are_numbers(*values: Any) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
-def _shown_details(details: Mapping[str, Any]) -> str:
-    return json.dumps(details, ensure_ascii=False, default=str)
 
 
 def _answers(trial: Trial, suite: Suite) -> Iterator[ExaminationResult]:
@@ -375,11 +361,7 @@ def _property_results(inquiry: PropertyChecker, trial: Trial, suite: Suite) -> I
         about = f"clause {number}, evaluated on {inquiry.runs} distinct runs: {claims}"
         runs = sum(counts[claim] for claim in CLAIMS)
         if reason := trial.properties.no_rule_reasons.get(number):
-            yield ExaminationResult(
-                f"property_{number}",
-                f"clause {number} sets no rule according to the model: {reason}",
-                no_rule_reason=reason,
-            )
+            yield ExaminationResult(f"property_{number}", f"clause {number} sets no rule, by the model: {reason}")
             continue
         failed = [failures[number]] if number in failures else []
         idle = f"the property of clause {number} makes no claim about any of {inquiry.runs} runs"

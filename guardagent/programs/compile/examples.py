@@ -161,19 +161,12 @@ def read_examples(source: Path | str | Iterable[Example | Mapping[str, Any]]) ->
 
 def digest_of_examples(examples: Sequence[Example]) -> str:
     """Returns the digest of the examples, independent of the order and layout of the file."""
-    rows = sorted(
-        json.dumps(
-            [
-                *(e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts)),
-                *([e.clauses] if e.clauses else []),
-                *([] if e.details is None else [thaw(e.details)]),
-            ],
-            sort_keys=True,
-            default=str,
-        )
-        for e in examples
-    )
-    return digest_of("\n".join(rows))
+    rows = []
+    for e in examples:
+        annotations = [*([e.clauses] if e.clauses else []), *([] if e.details is None else [thaw(e.details)])]
+        values = [e.id, e.agent_input, e.agent_output, e.label, thaw(e.facts), *annotations]
+        rows.append(json.dumps(values, sort_keys=True, default=str))
+    return digest_of("\n".join(sorted(rows)))
 
 
 def read_example(record: Mapping[str, Any], path: str, line: int) -> Example:
@@ -453,21 +446,13 @@ def fact_value(text: Any) -> Any:
 def _fields_of_same_value(
     name: str, fields: Iterable[tuple[str, str]], examples: Sequence[Example]
 ) -> list[tuple[str, str]]:
-    having = [example for example in examples if name in example.facts]
-    return [
-        (origin, field)
-        for origin, field in fields
-        if having
-        and all(
-            [
-                fact_value(location.value)
-                for location in value_locations(getattr(known_example, origin))
-                if location.name == field
-            ]
-            == [fact_value(known_example.facts[name])]
-            for known_example in having
-        )
-    ]
+    facts = [(example, fact_value(example.facts[name])) for example in examples if name in example.facts]
+
+    def values(example: Example, origin: str, field: str) -> list[Any]:
+        places = value_locations(getattr(example, origin))
+        return [fact_value(place.value) for place in places if place.name == field]
+
+    return [place for place in fields if facts and all(values(example, *place) == [fact] for example, fact in facts)]
 
 
 def _fact_names(source: str) -> Iterator[str]:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
 
 from guardagent._support import syntax
 from guardagent.programs.compile.request import marked_lines
@@ -43,14 +42,6 @@ class ClauseCoverage:
     text: str
     lines: tuple[int, ...]
     examples: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "clause": self.clause,
-            "text": self.text,
-            "lines": list(self.lines),
-            "examples": list(self.examples),
-        }
 
 
 @dataclass(frozen=True, slots=True)

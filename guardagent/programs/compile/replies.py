@@ -23,7 +23,7 @@ from guardagent.programs.answers import objects, prose, python_blocks
 from guardagent.programs.compile.examinations import variants_of
 from guardagent.programs.compile.examples import CompileTarget, Example
 from guardagent.programs.compile.request import Clause
-from guardagent.programs.compile.suite import Failure, Suite
+from guardagent.programs.compile.suite import Failure, Suite, near_values
 from guardagent.programs.compile.trial import RunOutcome, Trial
 
 PROPOSALS_FOLDER = "proposed"
@@ -36,7 +36,6 @@ _PROPOSAL_HEAD = """\
 # Review it, then: guardagent toolbox accept {name}.py --toolbox FOLDER
 """
 _DISPUTED_PLACE = re.compile(r"\s*(example|run|clause)\s+(\d+)\s*", re.IGNORECASE)
-_OPPOSITES = {"True": "False", "False": "True", "true": "false", "false": "true", "yes": "no", "no": "yes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,20 +260,9 @@ def most_cautious(numbers: Sequence[int], disputed: Sequence[CandidateDisagreeme
     return max(numbers, key=lambda number: (sum(case.outcomes[number].label for case in disputed), -number))
 
 
-def _near_values(_origin: str, _name: str, value: Any) -> list[Any]:
-    """Returns the neighbours of a value: numbers one less and one more, booleans negated."""
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, int):
-        return [value - 1, value + 1]
-    if isinstance(value, str) and value.isdecimal() and len(value) < 16:
-        return [str(number) for number in (int(value) - 1, int(value) + 1) if number >= 0]
-    return [_OPPOSITES[value]] if isinstance(value, str) and value in _OPPOSITES else []
-
-
 def _unlabelled_runs(suite: Suite) -> Iterator[tuple[Example, str]]:
     for example in suite.examples:
         yield example, ""
-        yield from example.with_other_values(_near_values)
+        yield from example.with_other_values(lambda _origin, _name, value: near_values(value, ()))
         for name, variant in variants_of(example, suite):
             yield variant.example, f"{name}: {variant.note}"

@@ -159,7 +159,7 @@ class CompileReport:
             "disputes": [asdict(dispute) for dispute in self.disputes],
             "set_aside": self._set_aside,
             "properties": self.attempt.properties.source or None,
-            "clauses": [row.to_dict() for row in self.clauses],
+            "clauses": [asdict(row) for row in self.clauses],
             "findings": [asdict(finding) for finding in self.findings],
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "disagreements": [disagreement.to_dict() for disagreement in self.disagreements],
@@ -211,11 +211,16 @@ class CompileReport:
             yield f"    if the model is right: {dispute.remedy}; otherwise change nothing"
 
     def _test_lines(self) -> Iterator[str]:
+        idle = [tried.name for tried in self.attempt.results if not (tried.runs or tried.missing)]
         for tried in self.attempt.results:
+            if tried.name in idle:
+                continue
             yield f"  {tried.runs - len(tried.failures):>6} of {tried.runs:<6} {tried.name}: {tried.about}"
             if tried.missing:
                 yield f"    missing: {_cut(tried.missing)}"
             yield from _failures(tried.failures)
+        if idle:
+            yield f"  nothing to try for {', '.join(idle)}"
 
     def _example_lines(self) -> Iterator[str]:
         yield f"examples: {self.shown}"
@@ -226,7 +231,8 @@ class CompileReport:
         yield "examples with expected and actual label:"
         for example in (*self.suite.examples, *self.suite.held_out):
             outcome = self.outcomes.get(example.id)
-            yield f"  {example.id}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
+            name = f"{example.id}{' (held out)' if example in self.suite.held_out else ''}"
+            yield f"  {name}: {example.label}, {_cut(str(outcome)) if outcome else 'not run'}"
 
     def _disagreement_lines(self) -> Iterator[str]:
         if self.disagreements:

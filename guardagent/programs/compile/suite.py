@@ -176,7 +176,6 @@ class ExaminationResult:
         unchecked: what could not be tested, and why; for the report.
         missing: a missing piece of the answer; goes back to the model like a failure.
         advice: a suggested change that no failing run supports; for the model and the report.
-        no_rule_reason: the model's reason why the clause sets no rule.
     """
 
     name: str
@@ -186,7 +185,6 @@ class ExaminationResult:
     unchecked: str = ""
     missing: str = ""
     advice: str = ""
-    no_rule_reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         failures = [failure.to_dict() for failure in self.failures]

@@ -30,30 +30,15 @@ from guardagent._support.files import (
 )
 from guardagent.errors import ContentError, InputError, UnknownNameError, name_hint
 from guardagent.programs.memory.retrieval import (
-    PLAN_STEPS,
     Demonstration,
     DemonstrationCollection,
     own_store,
     parse_demonstration,
     read_demonstrations,
-    retrieve,
     store_of,
 )
 from guardagent.programs.program import RequiredCheck
 from guardagent.programs.program_file import ProgramFile, read_program_file, whole_specification
-
-__all__ = [
-    "PLAN_STEPS",
-    "AgentMemory",
-    "Demonstration",
-    "Memory",
-    "add_demonstrations",
-    "load_agent",
-    "parse_demonstration",
-    "read_demonstrations",
-    "read_specification",
-    "retrieve",
-]
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FRONT_KEYS = ("required_checks", "data")

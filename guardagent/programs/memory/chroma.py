@@ -17,12 +17,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from rapidfuzz.distance.Levenshtein import distance
 
 from guardagent._support.files import parse_json
 from guardagent._support.requirements import install_hint
 from guardagent.errors import GuardError, InputError
-from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query, parse_demonstration
+from guardagent.programs.memory.retrieval import Demonstration, Neighbour, Query, neighbours_of, parse_demonstration
 from guardagent.programs.memory.search import profile
 
 TOKEN = "GUARDAGENT_CHROMA_TOKEN"  # noqa: S105 - the name of the variable that holds it
@@ -96,11 +95,7 @@ class Store:
     def nearest(self, query: Query) -> list[Neighbour]:
         """Returns the k nearest of the candidates from the server; for `least_similar`, scans the whole collection."""
         every = iter(self) if query.least_similar else self._candidates(query)
-        return (
-            query.best(query.neighbour(demonstration, _distance(demonstration, query)) for demonstration in every)
-            if query.k
-            else []
-        )
+        return query.best(neighbours_of(every, query)) if query.k else []
 
     def _candidates(self, query: Query) -> Iterator[Demonstration]:
         with self._open_collection() as collection:
@@ -165,9 +160,3 @@ def _vector(agent_input: str, agent_output: str) -> list[float]:
     counts = profile(agent_input, agent_output)["counts"][0].ravel()
     vector: list[float] = np.sqrt(counts.astype(np.float32)).tolist()
     return vector
-
-
-def _distance(demonstration: Demonstration, query: Query) -> int:
-    return distance(demonstration.agent_input, query.agent_input) + distance(
-        demonstration.agent_output, query.agent_output
-    )

@@ -57,22 +57,32 @@ def learner(remember: Remember, agent: AgentMemory | None) -> Callable[[Demonstr
         raise UnknownNameError("remember", str(remember), get_args(Remember))
     if remember == "no":
         return lambda _found, _verdict: None
-    if agent is None:
-        raise InputError("'remember' needs an agent; expected the name of one in your memory folder")
-    if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
-        raise InputError(
-            f"agent {agent.name!r} is shipped and cannot learn; copy '{agent.path}' into a memory folder of your own, "
-            "and pass that folder"
-        )
+    path = own_folder(agent, "remember")
 
     def learn(demonstration: Demonstration, verdict: Verdict) -> None:
         """Stores a guard; a failure is logged, since it must not change the verdict."""
         try:
-            _keep(agent.path, _candidate(demonstration, verdict), at_once=remember == "always")
+            _keep(path, _candidate(demonstration, verdict), at_once=remember == "always")
         except (InputError, OSError, UnicodeError) as error:
             _log.warning("an executed guard was not remembered: %s", error)
 
     return learn
+
+
+def own_folder(agent: AgentMemory | None, option: str) -> Path:
+    """Returns the folder of an agent that an option writes to.
+
+    Raises:
+        InputError: no agent is named, or it is a shipped one.
+    """
+    if agent is None:
+        raise InputError(f"{option!r} needs an agent; expected the name of an agent in your memory folder")
+    if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
+        raise InputError(
+            f"agent {agent.name!r} is shipped, and {option!r} cannot write there; copy '{agent.path}' into a memory "
+            "folder of your own, and pass that folder"
+        )
+    return agent.path
 
 
 def pending_guards(folder: Path) -> list[PendingGuard]:

@@ -165,13 +165,14 @@ def nearest(demonstrations: Sequence[Demonstration], query: Query) -> list[Neigh
         return demonstrations.nearest(query)
     items = tuple(demonstrations)
     if len(items) < _FEW or not query.k:
-        return query.best(_all_neighbours(items, query))
+        return query.best(neighbours_of(items, query))
     from guardagent.programs.memory.search import search_list
 
     return search_list(items, query)
 
 
-def _all_neighbours(items: Sequence[Demonstration], query: Query) -> Iterator[Neighbour]:
+def neighbours_of(items: Iterable[Demonstration], query: Query) -> Iterator[Neighbour]:
+    """Yields demonstrations with their distances."""
     from rapidfuzz.distance.Levenshtein import distance
 
     for item in items:

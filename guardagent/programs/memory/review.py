@@ -16,7 +16,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,13 +29,19 @@ from guardagent._support.files import (
     read_json_lines,
     read_text,
     replace_file,
-    shipped_folder,
 )
 from guardagent._terminal import printable
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.models.redaction import Redactor
 from guardagent.programs.memory.agents import AgentMemory
-from guardagent.programs.memory.learning import MAX_PENDING, PendingGuard, pending_guards, resolve_guards, write_pending
+from guardagent.programs.memory.learning import (
+    MAX_PENDING,
+    PendingGuard,
+    own_folder,
+    pending_guards,
+    resolve_guards,
+    write_pending,
+)
 from guardagent.types import Context, Verdict, thaw
 
 if TYPE_CHECKING:
@@ -62,9 +68,6 @@ class SideVerdict:
     def of(cls, verdict: Verdict) -> SideVerdict:
         return cls(verdict.label, verdict.reasons, verdict.errors)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"label": self.label, "reasons": list(self.reasons), "errors": list(self.errors)}
-
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
@@ -90,7 +93,7 @@ class Disagreement:
             "time": self.time,
             **self._run(),
             "given": self.enforced_side,
-            **{name: self.sides[name].to_dict() for name in SIDES},
+            **{name: asdict(self.sides[name]) for name in SIDES},
         }
 
     def label(self, right: str) -> int:
@@ -137,8 +140,7 @@ def pending_disagreements(folder: Path) -> list[Disagreement]:
     Raises:
         ContentError: a file is invalid.
     """
-    pending_disagreements = [_read(path) for path in (folder / FOLDER).glob("*.json")]
-    return sorted(pending_disagreements, key=lambda disagreement: (disagreement.time, disagreement.id))
+    return sorted(map(_read, (folder / FOLDER).glob("*.json")), key=lambda run: (run.time, run.id))
 
 
 def resolve_disagreements(folder: Path, right: Mapping[str, str], dropped: Collection[str] = ()) -> None:
@@ -186,14 +188,7 @@ def _is_known(row: Mapping[str, Any], written: Sequence[Mapping[str, Any]], path
     Raises:
         ContentError: it exists with another label, which no program could satisfy.
     """
-    same = next(
-        (
-            earlier_row
-            for earlier_row in written
-            if earlier_row.get("id") == row["id"] or _run_of(earlier_row) == _run_of(row)
-        ),
-        None,
-    )
+    same = next((old for old in written if old.get("id") == row["id"] or _run_of(old) == _run_of(row)), None)
     if same is not None and same.get("label") != row["label"]:
         raise ContentError(
             f"example {same.get('id')!r} is the same run as {row['id']!r} with label {same.get('label')} instead of "
@@ -334,16 +329,7 @@ def shadow_folder(rate: float, agent: AgentMemory | None) -> Path | None:
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
         raise InputError(f"'shadow' is {rate!r}; expected the share of runs to judge again, a number from 0 to 1")
-    if not rate:
-        return None
-    if agent is None:
-        raise InputError("'shadow' compares an agent's program with a model; expected the name of an agent")
-    if agent.path.resolve().is_relative_to(shipped_folder("memory").resolve()):
-        raise InputError(
-            f"agent {agent.name!r} is shipped and cannot record disagreements; copy '{agent.path}' into a memory "
-            "folder of your own, and pass that folder"
-        )
-    return agent.path
+    return own_folder(agent, "shadow") if rate else None
 
 
 def _is_run(text: Any) -> bool:
@@ -413,14 +399,9 @@ def apply_choices(folder: Path, choices: Choices) -> None:
         InputError: an id is unknown, or is both accepted and rejected.
     """
     waiting = ReviewQueue.of(folder)
-    runs, guards = (
-        {disagreement.id for disagreement in waiting.disagreements},
-        {candidate.id for candidate in waiting.candidates},
-    )
-    for name, known in (
-        *((name, guards) for name in choices.accepted),
-        *((n, runs | guards) for n in choices.rejected),
-    ):
+    runs, guards = ({entry.id for entry in entries} for entries in (waiting.disagreements, waiting.candidates))
+    for name in (*choices.accepted, *choices.rejected):
+        known = guards if name in choices.accepted else runs | guards
         if name not in known:
             raise UnknownNameError("id", name, known, where=str(folder))
     if both := set(choices.accepted) & set(choices.rejected):

@@ -72,14 +72,7 @@ class Store:
 
     def add(self, new: Sequence[Demonstration]) -> int:
         """Adds all new ones or none, and returns their number."""
-        rows = [
-            (
-                _digest(demonstration),
-                demonstration,
-                profile(demonstration.agent_input, demonstration.agent_output).tobytes(),
-            )
-            for demonstration in new
-        ]
+        rows = [(_digest(each), each, profile(each.agent_input, each.agent_output).tobytes()) for each in new]
         self._make()
         with self._open() as db, write_transaction(db):
             return sum(_insert(db, *row) for row in rows)

@@ -64,7 +64,7 @@ class Engine:
             raise SandboxError(f"the engine 'restricted' cannot run here: {problem()}")
         guest_program = _GuestProgram(program_code(program, frozenset(functions)), tuple(functions), self._limits)
         try:
-            request = codec.frame(codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)}))
+            request = codec.pack({"inputs": dict(inputs), "now": now or dt.datetime.now(dt.UTC)})
         except TypeError as error:
             raise ProgramError(f"a value cannot pass between program and host: {error}") from None
         with _ZYGOTE.use() as zygote, zygote.slot():
@@ -98,7 +98,6 @@ class _RestrictedRun:
         self._functions = functions
         self._left = limits.seconds
         self._received = 0
-        self._read_ahead = bytearray()
         self._calls = 0
         self._budget = Budget()
 
@@ -107,7 +106,7 @@ class _RestrictedRun:
         try:
             self._within_time(self._guest.connection.sendall, request)
             while "call" in (message := self._receive()):
-                self._within_time(self._guest.connection.sendall, codec.frame(self._answer(message)))
+                self._within_time(self._guest.connection.sendall, self._answer(message))
             if "failed" in message:
                 raise _sandbox_error(message)
             return message["value"]
@@ -122,11 +121,15 @@ class _RestrictedRun:
             raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
 
     def _receive(self) -> dict[str, Any]:
-        (size,) = codec.HEADER.unpack(self._read(codec.HEADER.size))
-        self._received += size
-        if self._received > MAX_RECEIVED:
-            raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
-        data = self._read(size)
+        data = bytearray()
+        while not data.endswith(b"\n"):
+            part = self._within_time(self._guest.connection.recv, 1 << 16)
+            if not part:
+                raise EOFError
+            data += part
+            self._received += len(part)
+            if self._received > MAX_RECEIVED:
+                raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
         if _values(data) > MAX_NODES:  # before decoding
             raise LimitError(f"over its limits: it passed the host more than {MAX_NODES:,} values")
         message = codec.unpack(data)
@@ -135,19 +138,9 @@ class _RestrictedRun:
         kept = self._guest.kept
         if "kept" in message:
             message["args"].append(thaw(kept[message["kept"]]))
-        elif message.get("keep") and codec.is_kept(size, len(kept)):
+        elif message.get("keep") and codec.is_kept(len(data), len(kept)):
             kept[len(kept)] = thaw(message["args"][-1])
         return message
-
-    def _read(self, size: int) -> bytes:
-        while len(self._read_ahead) < size:
-            part = self._within_time(self._guest.connection.recv, 1 << 16)
-            if not part:
-                raise EOFError
-            self._read_ahead += part
-        data = bytes(self._read_ahead[:size])
-        del self._read_ahead[:size]
-        return data
 
     def _within_time(self, operation: Callable[[Any], Any], argument: Any) -> Any:
         """Runs a socket operation within the time that the guest has left."""
@@ -176,7 +169,7 @@ class _RestrictedRun:
             return codec.pack({"error": f"the result of {message['call']!r} cannot pass to a program: {error}"})
 
 
-def _values(data: bytes) -> int:
+def _values(data: bytes | bytearray) -> int:
     """Returns a lower bound for the number of values in a JSON string."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") <= MAX_NODES:
         return 0
@@ -259,8 +252,7 @@ class _Zygote:
         guest = None if retry else self._idle_guest(guest_program)
         if guest is None:
             guest = self._new_guest()
-            setup = {"functions": list(guest_program.functions), "limits": asdict(guest_program.limits)}
-            request = codec.frame(guest_program.code) + codec.frame(codec.pack(setup)) + request
+            request = codec.pack({**guest_program._asdict(), "limits": asdict(guest_program.limits)}) + request
         try:
             value = _RestrictedRun(guest, guest_program.limits, functions).outcome(request)
         except BaseException:
@@ -270,14 +262,13 @@ class _Zygote:
         return value
 
     def _idle_guest(self, guest_program: _GuestProgram) -> _Guest | None:
-        """Returns a guest that has the program and waits for a run, or None."""
+        """Returns an idle guest that has the program, or None."""
         with self._lock:
-            for guest in [guest for guest, program in reversed(self._idle_guests.items()) if program == guest_program]:
+            idle = (guest for guest, program in reversed(self._idle_guests.items()) if program == guest_program)
+            guest = next(idle, None)  # one that has died since fails before its first call, and the run is repeated
+            if guest is not None:
                 del self._idle_guests[guest]
-                if guest.is_waiting():
-                    return guest
-                guest.disconnect()
-        return None
+            return guest
 
     def _reuse(self, guest: _Guest, guest_program: _GuestProgram) -> None:
         """Keeps a guest, whose run ended well, for further runs of the same program only."""

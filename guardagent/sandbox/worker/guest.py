@@ -89,25 +89,26 @@ def _warm_up() -> None:
 
 def _serve_guest(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> None:
     """Reads a program from a socket's descriptor, then requests to run it, and answers each."""
-    code: CodeType = marshal.loads(_receive(descriptor))  # noqa: S302 - from the host, which compiled it
-    setup = codec.unpack(_receive(descriptor))
+    connection = _HostConnection(descriptor)
+    setup = connection.receive()
+    code: CodeType = marshal.loads(setup["code"])  # noqa: S302 - from the host, which compiled it
     limits = setup["limits"]
     _confine(limits, layers, base_bytes)
-    runs = _ProgramRuns(code, setup["functions"], limits, descriptor)
+    runs = _ProgramRuns(code, setup["functions"], limits, connection)
     while True:
-        request = codec.unpack(_receive(descriptor))
+        request = connection.receive()
         signal.setitimer(signal.ITIMER_REAL, limits["seconds"] + _GRACE_SECONDS)
-        _send(descriptor, runs.answer(request))
+        connection.send(runs.answer(request))
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.collect()  # reference cycles of a run are freed now, not during the next run
 
 
 class _ProgramRuns:
-    def __init__(self, code: CodeType, functions: list[str], limits: dict[str, Any], descriptor: int) -> None:
+    def __init__(self, code: CodeType, functions: list[str], limits: dict[str, Any], host: _HostConnection) -> None:
         self._code = code
         self._functions = functions
         self._limits = limits
-        self._descriptor = descriptor
+        self._host = host
         self._guards = Guards()
         self._modules = Modules(self._guards.getattr)
         self._names = self._guards.names(self._modules.importer)
@@ -115,7 +116,7 @@ class _ProgramRuns:
 
     def answer(self, request: dict[str, Any]) -> bytes:
         """Returns the packed result of `check`, or its failure."""
-        host = _HostFunctions(self._descriptor, self._kept)
+        host = _HostFunctions(self._host, self._kept)
         try:
             return codec.pack({"value": self._run(request, host)})
         except BaseException as error:  # noqa: BLE001 - any exception of a program goes to the host
@@ -135,8 +136,8 @@ class _ProgramRuns:
 class _HostFunctions:
     """Toolbox functions for the program: the host makes each call, and keeps lexicons, whose numbers are in `kept`."""
 
-    def __init__(self, descriptor: int, kept: dict[Any, int]) -> None:
-        self._descriptor = descriptor
+    def __init__(self, host: _HostConnection, kept: dict[Any, int]) -> None:
+        self._host = host
         self._kept = kept
         self.finished = False
 
@@ -155,10 +156,10 @@ class _HostFunctions:
         last = {"keep": strings is not None} if number is None else {"kept": number}
         values = list(args if number is None else args[:-1])
         data = codec.pack({"call": name, "args": values, "kwargs": kwargs, **last})
-        _send(self._descriptor, data)
+        self._host.send(data)
         if number is None and strings is not None and codec.is_kept(len(data), len(self._kept)):
             self._kept[strings] = len(self._kept)
-        answer = codec.unpack(_receive(self._descriptor))
+        answer = self._host.receive()
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["value"]
@@ -196,22 +197,20 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"failed": kind, "message": str(message), "line": line}
 
 
-def _send(descriptor: int, data: bytes) -> None:
-    left = memoryview(codec.frame(data))
-    while left:
-        left = left[os.write(descriptor, left) :]
+class _HostConnection:
+    """The guest's end of the socket: messages in turn."""
 
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115 - until the process ends
 
-def _receive(descriptor: int) -> bytes:
-    (size,) = codec.HEADER.unpack(_read_exactly(descriptor, codec.HEADER.size))
-    return _read_exactly(descriptor, size)
+    def send(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
 
-
-def _read_exactly(descriptor: int, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = os.read(descriptor, min(size - len(data), 1 << 20))
-        if not part:
+    def receive(self) -> Any:
+        line = self._lines.readline()
+        if not line.endswith(b"\n"):
             raise SystemExit  # the host is gone
-        data += part
-    return bytes(data)
+        return codec.unpack(line)

@@ -27,7 +27,7 @@ from tests.tiers import slow_after
 from .conftest import PLAN
 
 MUTANTS = Path(__file__).parent / "mutants"
-REQUESTS = ("reports", "rentals", "payments")
+REQUESTS = ("reports", "rentals", "payments", "refunds")
 # No clause of the request says where the reply stands, or that there is one.
 PASS = {"a log without a reply has an empty answer", "the reply may stand anywhere"}
 ADVICE = {
@@ -37,6 +37,7 @@ ADVICE = {
 FEW = {
     "reports": {"first role wins": "conflicting_fields", "regular expressions for SQL": "sql_forms"},
     "rentals": {"missing days are zero": "missing_fields", "days are one too many": "property_5"},
+    "refunds": {"as many records as refunds are enough": "missing_records"},
     "payments": {
         "records that are cut off are passed over": "broken_records",
         "amounts are read with a regular expression": "json_layout",
@@ -65,7 +66,7 @@ def mutants(request: str, file: str = "mutants.diff") -> Iterator[tuple[str, str
         yield fault, source
 
 
-def compiled(request: str, source: str, folder: Path, inputs: int) -> CompileReport:
+def compiled(request: str, source: str, folder: Path, inputs: int, apart: float | None = None) -> CompileReport:
     """The report of compiling with a model that answers with this program."""
     home = MUTANTS / request
     tools = folder / request
@@ -75,7 +76,7 @@ def compiled(request: str, source: str, folder: Path, inputs: int) -> CompileRep
     answer = block(source) + block((home / "properties.py").read_text())
     means = CompileContext(Meter(ScriptedModel([PLAN, answer])), load_sandbox(), Prompts())
     subject = CompileTarget(request_text, specification, Toolbox.load(tools))
-    return compile_program(subject, home / "examples.jsonl", means, rounds=0, inputs=inputs).report
+    return compile_program(subject, home / "examples.jsonl", means, rounds=0, inputs=inputs, hold_out=apart).report
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,9 @@ def test_no_right_program_is_refused(request_name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["mutants.diff", "blind.diff"])
-@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize(
+    ("request_name", "file"), sorted((path.parent.name, path.name) for path in MUTANTS.glob("*/*.diff"))
+)
 def test_every_mutant_is_refused(request_name: str, file: str, tmp_path: Path) -> None:
     """But those of which no clause says that they are wrong."""
     passed = {
@@ -115,6 +117,14 @@ def test_every_mutant_is_refused(request_name: str, file: str, tmp_path: Path) -
         if all(compiled(request_name, source, tmp_path, inputs).passed for inputs in (100, 2000))
     }
     assert passed <= PASS
+
+
+def test_the_report_names_what_had_nothing_to_try(tmp_path: Path) -> None:
+    """In one line; and it marks the examples that no model saw."""
+    text = compiled("refunds", right("refunds")["1_orders"], tmp_path, inputs=0, apart=0.3).to_text()
+    assert " 0 of 0 " not in text
+    assert len([line for line in text.splitlines() if "nothing to try for parsers, " in line]) == 1
+    assert text.count(" (held out): ") == 3
 
 
 # --- the shipped programs come through compiling, from labelled runs of their agents, as they are

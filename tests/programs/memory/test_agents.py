@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from guardagent import ContentError, Demonstration, GuardAgent, InputError, Memory, UnknownNameError, retrieve
 from guardagent.programs.lock import Lock, agents
-from guardagent.programs.memory.agents import add_demonstrations, load_agent, read_demonstrations
+from guardagent.programs.memory.agents import add_demonstrations, load_agent
+from guardagent.programs.memory.retrieval import read_demonstrations
 from tests.conftest import Write
 
 GOOD = {"agent_input": "in", "agent_output": "out", "plan": ["1", "2", "3", "4"], "code": "pass"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from guardagent import GuardAgent, InputError
-from guardagent.programs.memory.agents import read_demonstrations
 from guardagent.programs.memory.learning import pending_guards
+from guardagent.programs.memory.retrieval import read_demonstrations
 from guardagent.testing import ScriptedModel
 from tests.conftest import Cli
 from tests.programs.generation.answers import CODE, MISSPELT, PLAN, PROGRAM

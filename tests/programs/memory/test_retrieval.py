@@ -20,10 +20,9 @@ from guardagent.programs.memory.agents import (
     add_demonstrations,
     known_demonstrations,
     load_agent,
-    read_demonstrations,
     store_demonstrations,
 )
-from guardagent.programs.memory.retrieval import Query
+from guardagent.programs.memory.retrieval import Query, read_demonstrations
 from guardagent.testing import ScriptedModel
 from tests.conftest import Cli, Write
 from tests.programs.generation.answers import CODE, PLAN

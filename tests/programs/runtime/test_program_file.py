@@ -104,8 +104,8 @@ def test_what_is_written_is_read_again(memory: Path) -> None:
         ("memory/count/program.py", "n=3 passed=3", "n=9 passed=9", "the header was edited"),
         ("memory/count/program.py", "# model: test/m", "# model: test/n", "the header was edited"),
         ("memory/count/program.py", "# guardagent program 1", "# guardagent program 2", "is not a header of this"),
-        ("memory/count/program.py", "# body", "# bodi", "unknown key 'bodi' in the header; did you mean 'body'"),
-        ("memory/count/program.py", "# model: ", "# examples: ", "'examples' is"),
+        ("memory/count/program.py", "# body", "# bodi", "the header was edited"),
+        ("memory/count/program.py", "# model: ", "# examples: ", "the header was edited"),
         ("memory/count/program.py", "# guardagent", "x = 1\n# guardagent", "expected a header on the first line"),
     ],
 )
