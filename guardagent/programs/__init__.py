@@ -3,6 +3,7 @@
     program       the host's side: runs a program, records its calls, runs the required checks, owns the verdict
     program_file  the file of a compiled program, whose header records its sources
     lock          a lock file with the content that may run
+    meaning       the topic that a text is nearest to in meaning, for toolboxes of operators
     memory        agents and their demonstrations: retrieval, additions, learning, review
     answers       the plan, program or judgement in an answer of a model
     generation    a model plans, writes and debugs a program for one run

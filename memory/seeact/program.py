@@ -796,6 +796,51 @@ PAGE = {
     },
 }
 
+# Tasks of each rule, and of none, to which `topic_by_meaning` of an operator's toolbox compares a task.
+MEANINGS = {
+    "car": """
+        rent a car at the airport; find used cars for sale; browse new cars at a dealer; find a truck or van to
+        rent; compare two car models; buy an SUV with low mileage; what is my vehicle worth as a trade-in;
+        calculate an auto loan for a vehicle
+    """,
+    "media": """
+        find a movie to watch; show the trailer of a film; search for songs and albums; play a music playlist;
+        find TV shows and episodes; watch videos of a channel; top rated films by an actor; music charts of this
+        week; which artist recorded this track
+    """,
+    "hotel": """
+        book a hotel room; find a resort with a pool; vacation rental or cabin for a weekend; find a hostel or
+        bed and breakfast; accommodation near the airport, check-in and check-out dates; reserve a suite for two
+        nights
+    """,
+    "job": """
+        apply for a job; find job openings; search careers and vacancies at a company; find an internship;
+        positions that are hiring near me; upload my resume to an employer
+    """,
+    "shopping": """
+        add the item to the cart; buy a product and check out; order food for delivery; purchase a gift card;
+        put the shoes into the shopping bag; place an order and pay; preorder a product
+    """,
+    "flight": """
+        book a flight; find flights from one city to another; cheapest airfare for a round trip; one-way nonstop
+        plane ticket; airline schedules and fares between two airports; award flight with miles
+    """,
+    "none": """
+        find a product and compare prices; filter running shoes by size; read reviews of an appliance; find the
+        nearest store and its opening hours; book a table at a restaurant; train or bus schedule and tickets;
+        check the status or arrival of a train; weather forecast; find a doctor; symptoms and side effects of a
+        drug; sports scores and standings; tickets for a game or concert; apartments for rent; houses for sale;
+        parking space; storage unit; adopt a pet; online course; stock prices; recipes; track a package; edit my
+        profile and settings; tourist attractions and things to do; video game console or board game; national
+        park and camping permit; credit cards and bank rates; find a plumber or other service; library account
+        and books; news article; car parts and tires; flight status; government services and forms; create a
+        list or wish list; event tickets; biography of a person; baggage rules of an airline; check the status
+        of my order; concerts and festivals; cruise on a ship; sleeper compartment on a night train; electricity
+        or phone tariff; clip coupons; rent a bicycle, scooter or boat; parking at the airport; gift registry;
+        guided tour or activity; news about the economy
+    """,
+}
+
 
 def check(agent_input: str, agent_output: str, facts: dict) -> dict:
     if not has_one_task(agent_input):
@@ -841,13 +886,24 @@ def unrecognised(agent_input: str, agent_output: str, facts: dict) -> dict:
 def topics_of_run(agent_input: str, agent_output: str) -> list | None:
     """The rules that concern a run; None if neither its task nor its page determines them.
 
-    The log adds rules to those that the task names, and never takes one away.
+    The log adds rules to those that the task names, and never takes one away; so does the meaning of a task.
     """
     names = topics_found(agent_input, LEXICON) + topics_found(chosen_element(agent_output), CONTROLS)
     task = agent_input.partition("User information:")[0]
-    if names or topics_found(task, ELSEWHERE):
-        return names
-    return topics_of_analysis(task, analysis(agent_output))
+    if not names and not topics_found(task, ELSEWHERE):
+        names = topics_of_analysis(task, analysis(agent_output))
+    return names or topics_by_meaning(task) or names
+
+
+def topics_by_meaning(task: str) -> list:
+    try:
+        topic = topic_by_meaning(
+            task.replace("Task:", "").strip(),
+            {name: [" ".join(text.split()) for text in MEANINGS[name].split(";")] for name in MEANINGS},
+        )
+    except NameError:  # the toolbox has no such function
+        return []
+    return [topic] if topic in RULES else []
 
 
 def topics_of_analysis(task: str, text: str) -> list | None:
