@@ -1,7 +1,7 @@
 """The topic that a text is nearest to in meaning, for texts whose words no lexicon has.
 
 The model is all-MiniLM-L6-v2, six layers of BERT. Only the files of the package that carries it are read, and only with
-the digests of the published model: nothing of it is imported, so PyTorch, which it depends on, need not be installed.
+the digests of release 0.1.0: nothing of it is imported, so PyTorch, which it depends on, need not be installed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def nearest_topic(text: str, topics: Mapping[str, Sequence[str]], least: float =
         The topic; empty if no description is as similar as that.
 
     Raises:
-        InputError: the model, or what it needs, is not installed, or its files are not those of the published model.
+        InputError: the model, or what it needs, is not installed, or its files are not those of its release.
     """
     vector = _embedding(text[:_MOST_CHARACTERS])
     pairs = [(topic, description) for topic, descriptions in topics.items() for description in descriptions]
@@ -155,5 +155,5 @@ def _read(name: str) -> bytes:
     path = Path(package.origin).parent / "model" / name
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != _DIGESTS[name]:
-        raise InputError(f"{path}: is not the file of the published model; expected it: {_INSTALL}")
+        raise InputError(f"{path}: is not the file of release 0.1.0; expected it: {_INSTALL}")
     return data
