@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import aask, edit_note
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
 from guardagent.errors import InputError, error_text
@@ -28,15 +28,13 @@ from guardagent.frameworks.mcp.adapter.calls import (
     CLOSED,
     DENIED,
     INVALID,
-    METHOD_NOT_FOUND,
     Message,
     denial_message,
     params_of,
 )
-from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, listed_tools
 from guardagent.frameworks.mcp.adapter.server_side import (
     LinkLostError,
-    RevisionTarget,
     ServerSide,
     Target,
     older_revision,
@@ -182,7 +180,6 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 
 # --- the relay
 
-MAX_PAGES = 1000  # in a list of tools
 _NO_ANSWER = Approval("reject")
 
 
@@ -212,8 +209,7 @@ class Relay:
         self._guard, self._conversation, self._catalogue = guard, conversation, catalogue
         self._to_client, self._escalation = to_client, escalation
         self._least, self._agreed = least, False
-        target = RevisionTarget(target, least) if least else target
-        self._server = ServerSide(target, self._from_server, self._lost, self._list_tools)
+        self._server = ServerSide(target, self._from_server, self._lost, self._list_tools, least)
         self._pending: dict[str, Pending] = {}
         self._server_requests: dict[Any, ServerRequest] = {}
         self._forms: dict[str, asyncio.Future[Any]] = {}
@@ -582,30 +578,10 @@ class Relay:
 
     async def _list_tools(self) -> None:
         """Fetches the whole tool list, and checks the rules against it."""
-        cursor, specs = None, list[ToolSpec]()
-        for _ in range(MAX_PAGES):
-            response = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
-            answer = response.get("result")
-            if not isinstance(answer, Mapping):
-                self._no_list(response.get("error"))
-                return
-            specs += specs_of(answer.get("tools"))
-            cursor = answer.get("nextCursor")
-            if cursor is None:
-                self._attach(specs)
-                return
-
-    def _no_list(self, why: Any) -> None:
-        if isinstance(why, Mapping) and why.get("code") == METHOD_NOT_FOUND:
-            self._attach([])
-        else:
-            self._catalogue.forget(f"the server does not list its tools: {why}")
-
-    def _attach(self, specs: list[ToolSpec]) -> None:
         try:
-            self._catalogue.attach(specs)
+            self._catalogue.attach(await listed_tools(self._server.ask))
         except InputError as error:
-            _log.error("every call of a tool is denied from now on: %s", error)
+            self._catalogue.forget(str(error))
 
     def _listed(self, pending: Pending, line: bytes, message: Message) -> bytes:
         """Records a page of tools. Returns the line for the client, with the accepted tools only."""
