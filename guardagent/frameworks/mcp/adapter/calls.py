@@ -231,29 +231,28 @@ def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
     return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
-def withheld(message: Mapping[str, Any], problem: str) -> Message:
-    """Returns a response with an error of the tool in place of its result."""
-    answer = message["result"]
+def withheld(answer: Mapping[str, Any], problem: str) -> Message:
+    """Returns an error of the tool in place of its result."""
     modern = {name: answer[name] for name in ("resultType",) if name in answer}
-    return {**message, "result": {"content": [{"type": "text", "text": problem}], "isError": True, **modern}}
+    return {"content": [{"type": "text", "text": problem}], "isError": True, **modern}
 
 
-def with_note(message: Mapping[str, Any], line: str) -> Message:
-    """Returns a response with a line for the model. Structured content stays as its schema has it."""
-    if isinstance(failure := message.get("error"), Mapping):
-        return {**message, "error": {**failure, "message": f"{failure.get('message', '')}\n{line}"}}
-    answer = message.get("result")
-    if not isinstance(answer, Mapping) or not isinstance(content := answer.get("content"), list):
-        return dict(message)
-    return {**message, "result": {**answer, "content": [*content, {"type": "text", "text": line}]}}
+def with_note(answer: Any, line: str) -> Any:
+    """Returns a finished result with a line for the model. Structured content stays as its schema has it."""
+    if not isinstance(answer, Mapping) or unfinished(answer) or not isinstance(answer.get("content"), list):
+        return answer
+    return {**answer, "content": [*answer["content"], {"type": "text", "text": line}]}
 
 
-def uncached(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def uncached(answer: Any) -> Any:
     """Returns the result of a judged request without its permission to cache it.
 
     A cache would answer the next request in place of the guard, and a public one would answer other callers.
     """
-    return {**answer, "ttlMs": 0, "cacheScope": "private"} if {"ttlMs", "cacheScope"} & answer.keys() else answer
+    never = {"ttlMs": 0, "cacheScope": "private"}
+    if not isinstance(answer, Mapping) or not never.keys() & answer.keys() or never.items() <= answer.items():
+        return answer
+    return {**answer, **never}
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:
