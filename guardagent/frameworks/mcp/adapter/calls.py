@@ -42,24 +42,6 @@ CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 _KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
 
 
-def read_message(line: bytes | str) -> Message:
-    """Reads an unambiguous message.
-
-    Raises:
-        InputError: the message is ambiguous or malformed.
-    """
-    try:
-        value = json_values.loads(line)
-    except ValueError as error:
-        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
-    if not isinstance(value, dict):
-        raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
-    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
-        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
-        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
-    return value
-
-
 def require_plain(value: Mapping[str, Any], names: Collection[str], place: str) -> None:
     """Refuses names that another reader may take for one of `names`.
 
@@ -291,15 +273,23 @@ def read(line: bytes | str) -> Message:
     Raises:
         InputError: the message is ambiguous or malformed.
     """
-    message = read_message(line)
-    if "method" in message:
-        require_known_kind(message)
-    elif isinstance(message.get("result"), Mapping):
-        require_plain(message["result"], (*_RESULT_MEMBERS, "tools", "nextCursor", "task", "_meta"), "the result")
-    if message.get("method") in _SUBSCRIPTIONS:
-        uri = normalised(_text(params_of(message), "uri", message["method"]))
-        return {**message, "params": {**message["params"], "uri": uri}}
-    return message
+    try:
+        value = json_values.loads(line)
+    except ValueError as error:
+        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
+    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
+        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
+        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
+    if "method" in value:
+        require_known_kind(value)
+    elif isinstance(value.get("result"), Mapping):
+        require_plain(value["result"], (*_RESULT_MEMBERS, "tools", "nextCursor", "task", "_meta"), "the result")
+    if value.get("method") in _SUBSCRIPTIONS:
+        uri = normalised(_text(params_of(value), "uri", value["method"]))
+        return {**value, "params": {**value["params"], "uri": uri}}
+    return value
 
 
 def require_known_kind(message: Mapping[str, Any]) -> None:

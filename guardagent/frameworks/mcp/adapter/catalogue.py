@@ -250,7 +250,7 @@ async def listed_tools(
         InputError: the server does not list its tools.
         LinkLostError: it is gone.
     """
-    specs, more = list[ToolSpec](), {}
+    specs, more = list[ToolSpec](), dict[str, Any]()
     for _ in range(MAX_PAGES):
         response = await ask("tools/list", {**params, **more})
         answer, why = response.get("result"), response.get("error")

@@ -113,12 +113,12 @@ class ErrorResponseError(Exception):
     """The client gets an error.
 
     Attributes:
-        error: its members.
+        error: what the response has as its error.
         outcome: the outcome of the call, if it was sent on.
     """
 
-    def __init__(self, error: Mapping[str, Any], outcome: Outcome | None = None) -> None:
-        super().__init__(error.get("message"))
+    def __init__(self, error: Any, outcome: Outcome | None = None) -> None:
+        super().__init__(error)
         self.error, self.outcome = error, outcome
 
 
@@ -231,7 +231,7 @@ class ClientCalls:
         try:
             answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome, failure))
         except ErrorResponseError as error:
-            if note and error.outcome is not None and error.outcome.ended:
+            if note and error.outcome is not None and error.outcome.ended and isinstance(error.error, Mapping):
                 error.error = {**error.error, "message": f"{error.error.get('message', '')}\n{note}"}
             raise
         if problem is not None:

@@ -12,13 +12,12 @@ import contextlib
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from guardagent._support import http
 from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError, RequestLimits
-from guardagent._support.requirements import install_hint
 from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls, exchange
 from guardagent.frameworks.mcp.adapter.exchange import HttpExchange, RefusedMessageError
@@ -28,7 +27,7 @@ from guardagent.types.values import SessionPrincipal
 _log = logging.getLogger("guardagent")
 
 
-# --- limits and metrics
+# --- limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +43,6 @@ class HttpLimits(RequestLimits):
     sessions: int = 1000
     sessions_per_caller: int = 100
     idle_seconds: float = 1800.0
-
-
-class HttpMetrics:
-    """Counts requests by their status.
-
-    Args:
-        sessions: returns the number of open sessions.
-        requests: returns the number of requests in flight.
-    """
-
-    def __init__(self, sessions: Callable[[], int], requests: Callable[[], int]) -> None:
-        self._sessions, self._requests = sessions, requests
-        self._statuses = Counter[int]()
-
-    def count(self, send: Any) -> Any:
-        """Returns a `send` of ASGI that counts the answers."""
-
-        async def counting(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                self._statuses[message["status"]] += 1
-            await send(message)
-
-        return counting
-
-    def exposition(self) -> tuple[bytes, bytes] | None:
-        """Returns the content type and the text; None if prometheus-client is not installed."""
-        try:
-            from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-        except ImportError:
-            return None
-        registry = CollectorRegistry()
-        registry.register(self)
-        return CONTENT_TYPE_LATEST.encode(), generate_latest(registry)
-
-    def collect(self) -> Iterator[Any]:
-        """Yields the metrics, as a collector of prometheus-client."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        yield GaugeMetricFamily("guardagent_mcp_sessions", "Open sessions.", self._sessions())
-        yield GaugeMetricFamily("guardagent_mcp_requests_in_flight", "Requests in flight.", self._requests())
-        answers = CounterMetricFamily("guardagent_mcp_requests", "Answered requests.", labels=["status"])
-        for status, count in sorted(self._statuses.items()):
-            answers.add_metric([str(status)], count)
-        yield answers
 
 
 # --- one client
@@ -153,7 +108,7 @@ class HttpFront:
         self._sessions: dict[str, HttpSession] = {}
         self._conversations: dict[Any, str] = {}  # those without a session: the names of their entries
         self._in_flight = self._count = 0
-        self._metrics = HttpMetrics(lambda: len(self._sessions), lambda: self._in_flight)
+        self._statuses = Counter[int]()  # of answers
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -169,7 +124,7 @@ class HttpFront:
         """Handles one HTTP request."""
         if scope["type"] != "http":
             return
-        send = self._metrics.count(http.timed(send, self._limits.receive_seconds))
+        send = self._counted(http.timed(send, self._limits.receive_seconds))
         try:
             await self._answer(http.request_of(scope), receive, send)
         except TimeoutError:
@@ -205,10 +160,28 @@ class HttpFront:
             await http.answer(send, 200, b'{"status": "ok"}')
             return
         await self._admission.admit(request, READ_METRICS)
-        exposition = self._metrics.exposition()
-        if exposition is None:
-            raise RefusedError(404, f"there are no metrics; {install_hint('server')}")
-        await http.answer(send, 200, exposition[1], kind=exposition[0])
+        await http.answer(send, 200, self._metrics().encode(), kind=b"text/plain; version=0.0.4; charset=utf-8")
+
+    def _counted(self, send: Any) -> Any:
+        """Returns a `send` of ASGI that counts the answers."""
+
+        async def counting(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._statuses[message["status"]] += 1
+            await send(message)
+
+        return counting
+
+    def _metrics(self) -> str:
+        """Returns the metrics in the text format of Prometheus."""
+        counted = "".join(
+            f'guardagent_mcp_requests_total{{status="{status}"}} {count}\n' for status, count in self._statuses.items()
+        )
+        return (
+            f"# TYPE guardagent_mcp_sessions gauge\nguardagent_mcp_sessions {len(self._sessions)}\n"
+            f"# TYPE guardagent_mcp_requests_in_flight gauge\nguardagent_mcp_requests_in_flight {self._in_flight}\n"
+            f"# TYPE guardagent_mcp_requests_total counter\n{counted}"
+        )
 
     # --- messages of the client
 
@@ -387,14 +360,13 @@ class HttpFront:
 
 def _refusal(refused: RefusedError) -> bytes:
     """Returns the body of a refusal."""
-    if isinstance(refused, RefusedMessageError):
-        return calls.write_message(calls.error(refused.name, refused.code, str(refused), refused.data))
-    return calls.write_message(calls.error(None, calls.INVALID, str(refused), None))
+    if not isinstance(refused, RefusedMessageError):
+        refused = RefusedMessageError(refused.status, str(refused), None)
+    return calls.write_message(calls.error(refused.name, refused.code, str(refused), refused.data))
 
 
 def _message(body: bytes) -> calls.Message:
     try:
-        message = calls.read(body)
+        return calls.read(body)
     except InputError as error:
         raise RefusedMessageError(400, str(error), calls.id_of(body)) from None
-    return message

@@ -70,15 +70,12 @@ class StdioFront:
         while (line := await self._lines.get()) is not None:
             self._room.release()
             if isinstance(line, OverlongLine):
-                self._refuse(line)
+                why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
+                if line.id is None:
+                    raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
+                self.write(calls.write_message(calls.error(line.id, calls.INVALID, why)), line.id, last=True)
             elif line.strip():
                 yield line
-
-    def _refuse(self, line: OverlongLine) -> None:
-        why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
-        if line.id is None:
-            raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
-        self.write(calls.write_message(calls.error(line.id, calls.INVALID, why)), line.id, last=True)
 
     def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - there is one stream
         """Queues a line for the client."""

@@ -160,7 +160,8 @@ class Relay:
         if calls.is_request(message):
             await self._handle_request(message)
         elif calls.is_notification(message):
-            await self._handle_notification(message)
+            is_cancellation = message["method"] == "notifications/cancelled"
+            await (self._cancel(message) if is_cancellation else self._soon(self._notify_server(message)))
         else:
             await self._handle_response(message)
 
@@ -192,12 +193,6 @@ class Relay:
         if method == "ping" or self._agreed:
             return ""
         return f"client and server have not agreed on a revision of the protocol; expected {self._least} or newer"
-
-    async def _handle_notification(self, message: Message) -> None:
-        if message["method"] == "notifications/cancelled":
-            await self._cancel(message)
-        else:
-            await self._soon(self._notify_server(message))
 
     async def _notify_server(self, message: Message) -> None:
         """Sends a notification or an answer; drops it if the server is gone."""
@@ -519,10 +514,6 @@ class Relay:
         return self._newest()
 
 
-def _without(params: Mapping[str, Any], *names: str) -> Message:
-    return {name: parameter for name, parameter in params.items() if name not in names}
-
-
 def _form_of(question: Mapping[str, Any]) -> Message:
     """Returns a form without the mode, which clients before 2025-11-25 do not know."""
-    return _without(question, "mode")
+    return {name: parameter for name, parameter in question.items() if name != "mode"}

@@ -205,7 +205,8 @@ class ServerSide:
                 why = "it ended"
             except Exception as error:  # noqa: BLE001 - no connection error ends the proxy
                 why, unsent = cause(error)
-            self._down(why, unsent)
+            self._forget(why)
+            self._lost(why, unsent)
             pause = FIRST_PAUSE if loop.time() - began > STEADY else pause
             _log.warning("the MCP server is gone (%s); it is started again in %g s", why, pause)
             await asyncio.sleep(pause)
@@ -375,10 +376,6 @@ class ServerSide:
         if message.get("method") == "initialize":
             self._greeting = message.get("id")
         await self._link.send(message, schema)
-
-    def _down(self, why: str, unsent: frozenset[Any]) -> None:
-        self._forget(why)
-        self._lost(why, unsent)
 
     def _forget(self, why: str) -> None:
         for future in self._responses.values():
