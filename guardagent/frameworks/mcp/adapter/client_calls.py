@@ -58,7 +58,12 @@ class Rounds:
         return self._open.pop((_key_of(proposed), state if isinstance(state, str) else None), None)
 
     def decide(
-        self, proposed: HostCall, state: Any, answer: Callable[[], Approval], ask: Ask, *, by_result: bool = False
+        self,
+        proposed: HostCall,
+        state: Any,
+        answer: Callable[[], Approval],
+        ask: Ask,
+        by_result: Callable[[], bool] = lambda: False,
     ) -> Procedure[JudgedCall]:
         """Judges a call. Returns the verdict and the call with the reviewer's edits.
 
@@ -82,7 +87,7 @@ class Rounds:
             if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
                 break
             request = self._guard.request(call, verdict)
-            if by_result:
+            if by_result():
                 _keep(self._waiting, state := secrets.token_hex(16), (_key_of(proposed), call))
                 raise InputRequiredSignal(calls.asking_result(request, state))
             approval = yield Operation(asking := partial(ask, request), asking)
@@ -182,7 +187,7 @@ class ClientCalls:
             shown = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
             message = {**message, "params": shown}
         answer = partial(calls.answer_in, params)
-        judged = self.rounds.decide(call, state, answer, request.ask, by_result=request.by_result)
+        judged = self.rounds.decide(call, state, answer, request.ask, lambda: request.by_result)
         try:
             allowed, args = await adrive(self._guard.lifecycle.authorize(call, judged))
         except InputRequiredSignal as signal:

@@ -226,12 +226,16 @@ class Gate:
     # --- human approval
 
     def _decide(self, context: Context, proposed: HostCall, state: str | None) -> Procedure[JudgedCall]:
-        async def ask(request: ApprovalRequest) -> Approval | None:
-            return await ask_by_form(context, request) if can_ask else None
+        def can_ask() -> bool:
+            return context.request_context is not None and calls.can_ask(_capabilities(context))
 
-        can_ask = calls.can_ask(_capabilities(context))
-        by_result = can_ask and context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return self._rounds.decide(proposed, state, partial(_form_answer, context), ask, by_result=by_result)
+        def by_result() -> bool:
+            return can_ask() and context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+        async def ask(request: ApprovalRequest) -> Approval | None:
+            return await ask_by_form(context, request) if can_ask() else None
+
+        return self._rounds.decide(proposed, state, partial(_form_answer, context), ask, by_result)
 
 
 class GateDenial(ToolDenied):
