@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.frameworks.mcp.adapter.calls import request, result, write_message
-from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, ServerSide
+from guardagent.frameworks.mcp.adapter.server_side import OverlongLine, ServerSide, bounded_lines
 from guardagent.types import EMPTY
 
 
@@ -67,25 +68,20 @@ def test_a_server_gets_the_handshake_once() -> None:
     assert asyncio.run(asyncio.wait_for(run(), 10)) == (["initialize"], ["initialize"] * 2)
 
 
-@pytest.mark.parametrize("size", [1, 3, 7, 100])
-def test_lines_are_put_together(size: int) -> None:
-    """Chunk boundaries do not matter; empty lines are dropped, and of an overlong line both ends are kept."""
-    stream = b"one\n\ntwo\n" + b"a" * 30 + b"z" * 30 + b"\nthree\nrest"
-    lines = LineBuffer(10)
-    read_lines = [line for at in range(0, len(stream), size) for line in lines.feed(stream[at : at + size])]
-    assert [line for line in read_lines if isinstance(line, bytes)] == [b"one", b"two", b"three"]
-    assert isinstance(read_lines[2], OverlongLine)
-    assert (read_lines[2].head[:1], read_lines[2].tail[-1:]) == (b"a", b"z")
-    assert lines.end() is None
+def test_lines_have_a_limit() -> None:
+    """Empty lines are dropped, as is an unfinished one; of an overlong line both ends are kept."""
+    stream = b"one\n\n0123456789\n" + b"a" * 30 + b"z" * 300_000 + b"\nthree\nrest"
+    first, full, long, third = bounded_lines(io.BytesIO(stream), 10)
+    assert (first, full, third) == (b"one\n", b"0123456789\n", b"three\n")
+    assert isinstance(long, OverlongLine)
+    assert (long.head[:1], long.tail[-2:]) == (b"a", b"z\n")
+    assert len(long.head + long.tail) < 5000
 
 
 def test_a_long_line_without_end() -> None:
-    """The end of the stream reports it, and only its two ends are kept."""
-    lines = LineBuffer(10)
-    assert [line for _ in range(100) for line in lines.feed(b"x" * 9000)] == []
-    end = lines.end()
-    assert end is not None
-    assert len(end.head + end.tail) < 5000
+    """The end of the stream reports it."""
+    (end,) = bounded_lines(io.BytesIO(b"x" * 900_000), 10)
+    assert isinstance(end, OverlongLine)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +99,6 @@ def test_a_long_line_without_end() -> None:
 )
 def test_the_id_of_a_long_line(line: bytes, expected: object) -> None:
     """As far as it stands first or last in the message."""
-    lines = LineBuffer(10)
-    (overlong,) = lines.feed(line.replace(b"%s", b"x" * 5000) + b"\n")
+    (overlong,) = bounded_lines(io.BytesIO(line.replace(b"%s", b"x" * 5000) + b"\n"), 2000)
     assert isinstance(overlong, OverlongLine)
     assert overlong.id == expected

@@ -42,24 +42,6 @@ CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 _KINDS = ({"jsonrpc", "id", "method", "params"}, {"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
 
 
-def read_message(line: bytes | str) -> Message:
-    """Reads an unambiguous message.
-
-    Raises:
-        InputError: the message is ambiguous or malformed.
-    """
-    try:
-        value = json_values.loads(line)
-    except ValueError as error:
-        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
-    if not isinstance(value, dict):
-        raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
-    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
-        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
-        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
-    return value
-
-
 def require_plain(value: Mapping[str, Any], names: Collection[str], place: str) -> None:
     """Refuses names that another reader may take for one of `names`.
 
@@ -231,29 +213,28 @@ def outcome_of_result(answer: Mapping[str, Any]) -> Outcome:
     return Outcome(output_of(answer), failed=answer.get("isError") is True, other_outputs=beside)
 
 
-def withheld(message: Mapping[str, Any], problem: str) -> Message:
-    """Returns a response with an error of the tool in place of its result."""
-    answer = message["result"]
+def withheld(answer: Mapping[str, Any], problem: str) -> Message:
+    """Returns an error of the tool in place of its result."""
     modern = {name: answer[name] for name in ("resultType",) if name in answer}
-    return {**message, "result": {"content": [{"type": "text", "text": problem}], "isError": True, **modern}}
+    return {"content": [{"type": "text", "text": problem}], "isError": True, **modern}
 
 
-def with_note(message: Mapping[str, Any], line: str) -> Message:
-    """Returns a response with a line for the model. Structured content stays as its schema has it."""
-    if isinstance(failure := message.get("error"), Mapping):
-        return {**message, "error": {**failure, "message": f"{failure.get('message', '')}\n{line}"}}
-    answer = message.get("result")
-    if not isinstance(answer, Mapping) or not isinstance(content := answer.get("content"), list):
-        return dict(message)
-    return {**message, "result": {**answer, "content": [*content, {"type": "text", "text": line}]}}
+def with_note(answer: Any, line: str) -> Any:
+    """Returns a finished result with a line for the model. Structured content stays as its schema has it."""
+    if not isinstance(answer, Mapping) or unfinished(answer) or not isinstance(answer.get("content"), list):
+        return answer
+    return {**answer, "content": [*answer["content"], {"type": "text", "text": line}]}
 
 
-def uncached(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def uncached(answer: Any) -> Any:
     """Returns the result of a judged request without its permission to cache it.
 
     A cache would answer the next request in place of the guard, and a public one would answer other callers.
     """
-    return {**answer, "ttlMs": 0, "cacheScope": "private"} if {"ttlMs", "cacheScope"} & answer.keys() else answer
+    never = {"ttlMs": 0, "cacheScope": "private"}
+    if not isinstance(answer, Mapping) or not never.keys() & answer.keys() or never.items() <= answer.items():
+        return answer
+    return {**answer, **never}
 
 
 def unfinished(answer: Mapping[str, Any]) -> bool:
@@ -292,15 +273,23 @@ def read(line: bytes | str) -> Message:
     Raises:
         InputError: the message is ambiguous or malformed.
     """
-    message = read_message(line)
-    if "method" in message:
-        require_known_kind(message)
-    elif isinstance(message.get("result"), Mapping):
-        require_plain(message["result"], (*_RESULT_MEMBERS, "tools", "nextCursor", "task", "_meta"), "the result")
-    if message.get("method") in _SUBSCRIPTIONS:
-        uri = normalised(_text(params_of(message), "uri", message["method"]))
-        return {**message, "params": {**message["params"], "uri": uri}}
-    return message
+    try:
+        value = json_values.loads(line)
+    except ValueError as error:
+        raise InputError(f"this is not JSON: {error}; expected one JSON-RPC object in a line") from None
+    if not isinstance(value, dict):
+        raise InputError(f"this is a {type(value).__name__}; expected one JSON-RPC object (batches are not passed on)")
+    if not any(value.keys() <= kind for kind in _KINDS) or len(value.keys() - {"jsonrpc", "id"}) == 0:
+        names = ", ".join(repr(name[:40]) for name in list(value)[:9])
+        raise InputError(f"the message has {names}; expected method and params, a result or an error, spelled exactly")
+    if "method" in value:
+        require_known_kind(value)
+    elif isinstance(value.get("result"), Mapping):
+        require_plain(value["result"], (*_RESULT_MEMBERS, "tools", "nextCursor", "task", "_meta"), "the result")
+    if value.get("method") in _SUBSCRIPTIONS:
+        uri = normalised(_text(params_of(value), "uri", value["method"]))
+        return {**value, "params": {**value["params"], "uri": uri}}
+    return value
 
 
 def require_known_kind(message: Mapping[str, Any]) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ from guardagent.enforcement.schema import output_problem, validate_arguments
 from guardagent.errors import GuardError, InputError, name_hint
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import require_plain
-from guardagent.frameworks.mcp.adapter.server_side import RevisionTarget, ServerLink, Target, cause
-from guardagent.types import sorted_json
+from guardagent.frameworks.mcp.adapter.server_side import ServerSide, Target, cause
+from guardagent.types import EMPTY, sorted_json
 
 _log = logging.getLogger("guardagent")
 
@@ -192,6 +191,7 @@ def specs_of(tools: Any) -> list[ToolSpec]:
 # --- a list before a client connects
 
 SECONDS = 60.0
+MAX_PAGES = 1000
 _CLIENT = {"name": "guardagent", "version": "1"}
 _CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}  # some servers then list more tools
 _HANDSHAKE: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
@@ -209,65 +209,60 @@ async def tools_of(target: Target, least: str = "") -> list[ToolSpec]:
         InputError: the server cannot be started.
         GuardError: the server does not answer.
     """
-    target = RevisionTarget(target, least) if least else target
+
+    async def take(_line: bytes, message: calls.Message) -> None:
+        if calls.is_request(message):
+            await server.send(calls.error(message["id"], calls.METHOD_NOT_FOUND, "there is no client yet"))
+
+    async def work() -> list[ToolSpec]:
+        ask, meta = partial(server.ask, seconds=SECONDS), {}
+        if least > _HANDSHAKE["protocolVersion"] or "error" in await ask("initialize", _HANDSHAKE):
+            meta = {"_meta": _ENVELOPE}  # since 2026-07-28 there is no handshake
+        else:
+            await server.send(calls.notification("notifications/initialized"))
+        return await listed_tools(ask, meta)
+
+    async def resumed() -> None:
+        """Does nothing: there is only one connection."""
+
+    server = ServerSide(target, take, lambda *_: None, resumed, least)
     try:
-        async with asyncio.timeout(SECONDS), target.open() as link:
-            return await _Probe(link).tools(without_handshake=least > _HANDSHAKE["protocolVersion"])
+        async with asyncio.timeout(SECONDS):
+            return await server.once(work)
     except TimeoutError:
         raise GuardError(f"the MCP server did not list its tools within {SECONDS:g} s; nothing is guarded") from None
     except OSError as error:
         raise InputError(f"the MCP server cannot be started: {error}; expected a command or a URL after --") from None
-    except GuardError:
-        raise
     except Exception as error:  # noqa: BLE001 - libraries raise any type here
         raise GuardError(f"the MCP server does not list its tools: {cause(error)[0]}; nothing is guarded") from None
 
 
-class _Probe:
-    def __init__(self, link: ServerLink) -> None:
-        self._link, self._lines, self._count = link, link.lines(), 0
+async def listed_tools(
+    ask: Callable[..., Awaitable[calls.Message]], params: Mapping[str, Any] = EMPTY
+) -> list[ToolSpec]:
+    """Returns all tools that a server lists; none if it knows no tools.
 
-    async def tools(self, *, without_handshake: bool) -> list[ToolSpec]:
-        meta: dict[str, Any] = {}
-        if without_handshake or "error" in await self._ask("initialize", _HANDSHAKE):
-            meta = {"_meta": _ENVELOPE}  # since 2026-07-28 there is no handshake
-        else:
-            await self._link.send(calls.notification("notifications/initialized"))
-        tool_specs: list[ToolSpec] = []
-        cursor = None
-        while True:
-            response = await self._ask("tools/list", {**meta, **({} if cursor is None else {"cursor": cursor})})
-            answer = response.get("result")
-            if not isinstance(answer, Mapping):
-                return tool_specs + self._none(response.get("error"))
-            tool_specs += specs_of(answer.get("tools"))
-            cursor = answer.get("nextCursor")
-            if cursor is None:
-                return tool_specs
+    Args:
+        ask: sends a request to the server, and returns the answer.
+        params: further parameters of the requests.
 
-    def _none(self, error: Any) -> list[ToolSpec]:
-        if isinstance(error, Mapping) and error.get("code") == calls.METHOD_NOT_FOUND:
-            return []  # a server without tools
-        raise GuardError(f"the MCP server does not list its tools: {error}; nothing is guarded")
-
-    async def _ask(self, method: str, params: Mapping[str, Any]) -> calls.Message:
-        self._count += 1
-        await self._link.send(calls.request(self._count, method, dict(params)))
-        return await self._answer(self._lines)
-
-    async def _answer(self, lines: AsyncIterator[bytes]) -> calls.Message:
-        async for line in lines:
-            try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if not isinstance(message, dict):
-                continue
-            if "method" in message and calls.is_id(message.get("id")):
-                await self._link.send(calls.error(message["id"], calls.METHOD_NOT_FOUND, "there is no client yet"))
-            elif "method" not in message and message.get("id") == self._count:
-                return message
-        raise GuardError("the MCP server ended before it listed its tools; nothing is guarded")
+    Raises:
+        InputError: the server does not list its tools.
+        LinkLostError: it is gone.
+    """
+    specs, more = list[ToolSpec](), dict[str, Any]()
+    for _ in range(MAX_PAGES):
+        response = await ask("tools/list", {**params, **more})
+        answer, why = response.get("result"), response.get("error")
+        if isinstance(why, Mapping) and why.get("code") == calls.METHOD_NOT_FOUND:
+            return specs
+        if not isinstance(answer, Mapping):
+            raise InputError(f"the server answers tools/list with {why}")
+        specs += specs_of(answer.get("tools"))
+        if answer.get("nextCursor") is None:
+            return specs
+        more = {"cursor": answer["nextCursor"]}
+    raise InputError(f"the list of the server's tools has more than {MAX_PAGES} pages")
 
 
 # --- lock files

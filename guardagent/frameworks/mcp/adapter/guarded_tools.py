@@ -44,8 +44,8 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import denial_message, outcome_of_result
 from guardagent.frameworks.mcp.adapter.catalogue import structured_problem
-from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
-from guardagent.types import Verdict, thaw
+from guardagent.frameworks.mcp.adapter.client_calls import InputRequiredSignal, Rounds
+from guardagent.types import thaw
 
 # --- the client's session, in a server of the mcp library
 
@@ -188,7 +188,7 @@ class Gate:
         try:
             call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call, state)))
         except InputRequiredSignal as signal:
-            return signal.args[0]
+            return InputRequiredResult.model_validate(signal.args[0])
         except PermitVoidError:
             raise
         except ToolDenied as denied:
@@ -226,16 +226,16 @@ class Gate:
     # --- human approval
 
     def _decide(self, context: Context, proposed: HostCall, state: str | None) -> Procedure[JudgedCall]:
-        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
-            if not calls.can_ask(_capabilities(context)):
-                return None
-            request = self._guard.request(call, verdict)
-            if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                asking = calls.asking_result(request, self._rounds.ask(proposed, call))
-                raise InputRequiredSignal(types.InputRequiredResult.model_validate(asking))
-            return await ask_by_form(context, request)
+        def can_ask() -> bool:
+            return context.request_context is not None and calls.can_ask(_capabilities(context))
 
-        return self._rounds.decide(proposed, state, partial(_form_answer, context), ask)
+        def by_result() -> bool:
+            return can_ask() and context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+        async def ask(request: ApprovalRequest) -> Approval | None:
+            return await ask_by_form(context, request) if can_ask() else None
+
+        return self._rounds.decide(proposed, state, partial(_form_answer, context), ask, by_result)
 
 
 class GateDenial(ToolDenied):

@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcp.shared import inbound
+from mcp_types.jsonrpc import HEADER_MISMATCH, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
 from guardagent._support import http
-from guardagent._support.http import READ_METRICS, HttpAdmission, HttpRequest, RefusedError, RequestLimits
-from guardagent._support.requirements import install_hint
+from guardagent._support.http import READ_METRICS, Head, HttpAdmission, HttpRequest, RefusedError, RequestLimits
 from guardagent.errors import InputError
-from guardagent.frameworks.mcp.adapter import calls, exchange
-from guardagent.frameworks.mcp.adapter.exchange import HttpExchange, RefusedMessageError
+from guardagent.frameworks.mcp.adapter import calls
+from guardagent.frameworks.mcp.adapter.calls import Message, params_of
 from guardagent.frameworks.mcp.adapter.relay import Relay, ToClient
 from guardagent.types.values import SessionPrincipal
 
 _log = logging.getLogger("guardagent")
 
 
-# --- limits and metrics
+# --- limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +50,158 @@ class HttpLimits(RequestLimits):
     idle_seconds: float = 1800.0
 
 
-class HttpMetrics:
-    """Counts requests by their status.
+# --- one request; since protocol 2026-07-28 without a session, in the conversation of its token or of a header
+
+# Without sessions, requests of several clients may share a conversation, and so a connection to the server. So each
+# gets an id of our own, which also is its progress token and the id of its subscription; the client gets its own back.
+
+MAX_HANDLE = 256  # characters of a conversation's name
+_PROGRESS = "progressToken"
+
+
+class RefusedMessageError(RefusedError):
+    """A message is refused; the answer has its id."""
+
+    def __init__(self, status: int, why: str, name: Any, *, code: int = calls.INVALID, data: Any = None) -> None:
+        super().__init__(status, why)
+        self.name, self.code, self.data = name, code, data
+
+
+def is_sessionless(request: HttpRequest) -> bool:
+    """Whether a request belongs to a protocol without sessions, or one that is unknown here."""
+    version = request.headers.get(inbound.MCP_PROTOCOL_VERSION_HEADER)
+    return version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def conversation_key(
+    request: HttpRequest, caller: SessionPrincipal | None, header: str | None, message: Message
+) -> tuple[SessionPrincipal | None, str]:
+    """Returns the key of the conversation that a request belongs to.
 
     Args:
-        sessions: returns the number of open sessions.
-        requests: returns the number of requests in flight.
+        request: its headers.
+        caller: whose token it has; None if clients need none.
+        header: the name of the header that names the conversation, if the operator has set it.
+        message: its body.
+
+    Raises:
+        RefusedMessageError: nothing names a conversation. Clients that know sessions then open one.
+    """
+    name = message.get("id")
+    if header is None and caller is None:
+        data = {
+            "supported": list(HANDSHAKE_PROTOCOL_VERSIONS),
+            "requested": request.headers[inbound.MCP_PROTOCOL_VERSION_HEADER],
+        }
+        why = "without a session nothing names the conversation; expected initialize, or a proxy with tokens or with"
+        why = f"{why} --conversation-header"
+        raise RefusedMessageError(400, why, name, code=UNSUPPORTED_PROTOCOL_VERSION, data=data)
+    if header is None:
+        return caller, ""
+    handle = request.headers.get(header, "")
+    if not handle or len(handle) > MAX_HANDLE or header in request.repeated:
+        why = f"expected one header {header} of up to {MAX_HANDLE} characters, which names the conversation"
+        raise RefusedMessageError(400, why, name)
+    return caller, handle
+
+
+def require_headers(request: HttpRequest, message: Message) -> None:
+    """Requires that the headers agree with the body: an intermediary may have decided by the headers.
+
+    Raises:
+        RefusedMessageError: they do not.
+    """
+    if not calls.is_request(message):
+        raise RefusedMessageError(400, "expected a request or a notification", None)
+    if repeated := sorted(name for name in request.repeated if name.startswith("mcp-")):
+        raise RefusedMessageError(
+            400, f"{repeated[0]} header appears more than once", message["id"], code=HEADER_MISMATCH
+        )
+    _refuse(inbound.classify_inbound_request(message, headers=request.headers), message)
+
+
+def require_argument_headers(request: HttpRequest, message: Message, schema: Mapping[str, Any]) -> None:
+    """Requires the same of the headers that repeat arguments, as the schema of the tool has them.
+
+    Raises:
+        RefusedMessageError: they do not agree.
+    """
+    arguments = params_of(message).get("arguments")
+    if message["method"] == calls.TOOL and isinstance(arguments or {}, Mapping):
+        _refuse(inbound.validate_mcp_param_headers(schema, arguments or {}, request.headers), message)
+
+
+def _refuse(verdict: Any, message: Message) -> None:
+    if isinstance(verdict, inbound.InboundLadderRejection):
+        status = inbound.ERROR_CODE_HTTP_STATUS.get(verdict.code, 400)
+        raise RefusedMessageError(status, verdict.message, message["id"], code=verdict.code, data=verdict.data)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpExchange:
+    """One request: the form for the server, and what the client has in place of an id of our own.
+
+    Attributes:
+        message: the request as the relay receives it.
+        id: the client's id.
+        token: the client's progress token, if it has one.
+        session: the id of its session; None without sessions.
     """
 
-    def __init__(self, sessions: Callable[[], int], requests: Callable[[], int]) -> None:
-        self._sessions, self._requests = sessions, requests
-        self._statuses = Counter[int]()
+    message: Message
+    id: Any
+    token: Any = None
+    session: str | None = None
 
-    def count(self, send: Any) -> Any:
-        """Returns a `send` of ASGI that counts the answers."""
+    @classmethod
+    def in_session(cls, message: Message, session: str) -> HttpExchange:
+        """Leaves a request as it is."""
+        return cls(message, message["id"], session=session)
 
-        async def counting(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                self._statuses[message["status"]] += 1
-            await send(message)
+    @classmethod
+    def without_session(cls, message: Message, name: str) -> HttpExchange:
+        """Gives a request another id."""
+        params = params_of(message)
+        meta = params["_meta"]  # the envelope
+        token = meta.get(_PROGRESS)
+        if token is not None:
+            params = {**params, "_meta": {**meta, _PROGRESS: name}}
+        return cls({**message, "id": name, "params": params}, message["id"], token)
 
-        return counting
+    @property
+    def head(self) -> Head:
+        """The headers of the answer."""
+        return [] if self.session is None else [(b"mcp-session-id", self.session.encode())]
 
-    def exposition(self) -> tuple[bytes, bytes] | None:
-        """Returns the content type and the text; None if prometheus-client is not installed."""
-        try:
-            from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-        except ImportError:
-            return None
-        registry = CollectorRegistry()
-        registry.register(self)
-        return CONTENT_TYPE_LATEST.encode(), generate_latest(registry)
+    def restored(self, line: bytes) -> tuple[int, bytes]:
+        """Returns the HTTP status of a message of the server, and its form for the client.
 
-    def collect(self) -> Iterator[Any]:
-        """Yields the metrics, as a collector of prometheus-client."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        Without a session it gets the client's id and token. An empty line means that there will be no answer.
+        """
+        if self.session is not None:
+            return 200 if line else 202, line
+        if not line:
+            return 200, calls.write_message(calls.error(self.id, calls.CLOSED, "the conversation has ended"))
+        message = json.loads(line)
+        body = "params" if "method" in message else "result"
+        shown = dict(message[body]) if isinstance(message.get(body), Mapping) else {}
+        name, meta = self.message["id"], shown.get("_meta")
+        if "method" not in message:
+            message["id"] = self.id
+        elif shown.get(_PROGRESS) == name:
+            shown[_PROGRESS] = self.token
+        if isinstance(meta, Mapping) and meta.get(calls.SUBSCRIPTION_KEY) == name:
+            shown["_meta"] = {**meta, calls.SUBSCRIPTION_KEY: self.id}
+        error = message.get("error")
+        code = error.get("code") if isinstance(error, Mapping) else None
+        shown_message = {**message, body: shown} if shown else message
+        return inbound.ERROR_CODE_HTTP_STATUS.get(code, 200), calls.write_message(shown_message)
 
-        yield GaugeMetricFamily("guardagent_mcp_sessions", "Open sessions.", self._sessions())
-        yield GaugeMetricFamily("guardagent_mcp_requests_in_flight", "Requests in flight.", self._requests())
-        answers = CounterMetricFamily("guardagent_mcp_requests", "Answered requests.", labels=["status"])
-        for status, count in sorted(self._statuses.items()):
-            answers.add_metric([str(status)], count)
-        yield answers
+    def cancellation(self) -> bytes:
+        """Returns the message that cancels the request of a client who leaves. In a session, the call goes on."""
+        if self.session is not None:
+            return b""
+        return calls.write_message(calls.notification("notifications/cancelled", {"requestId": self.message["id"]}))
 
 
 # --- one client
@@ -153,7 +267,7 @@ class HttpFront:
         self._sessions: dict[str, HttpSession] = {}
         self._conversations: dict[Any, str] = {}  # those without a session: the names of their entries
         self._in_flight = self._count = 0
-        self._metrics = HttpMetrics(lambda: len(self._sessions), lambda: self._in_flight)
+        self._statuses = Counter[int]()  # of answers
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -169,7 +283,7 @@ class HttpFront:
         """Handles one HTTP request."""
         if scope["type"] != "http":
             return
-        send = self._metrics.count(http.timed(send, self._limits.receive_seconds))
+        send = self._counted(http.timed(send, self._limits.receive_seconds))
         try:
             await self._answer(http.request_of(scope), receive, send)
         except TimeoutError:
@@ -205,10 +319,28 @@ class HttpFront:
             await http.answer(send, 200, b'{"status": "ok"}')
             return
         await self._admission.admit(request, READ_METRICS)
-        exposition = self._metrics.exposition()
-        if exposition is None:
-            raise RefusedError(404, f"there are no metrics; {install_hint('server')}")
-        await http.answer(send, 200, exposition[1], kind=exposition[0])
+        await http.answer(send, 200, self._metrics().encode(), kind=b"text/plain; version=0.0.4; charset=utf-8")
+
+    def _counted(self, send: Any) -> Any:
+        """Returns a `send` of ASGI that counts the answers."""
+
+        async def counting(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._statuses[message["status"]] += 1
+            await send(message)
+
+        return counting
+
+    def _metrics(self) -> str:
+        """Returns the metrics in the text format of Prometheus."""
+        counted = "".join(
+            f'guardagent_mcp_requests_total{{status="{status}"}} {count}\n' for status, count in self._statuses.items()
+        )
+        return (
+            f"# TYPE guardagent_mcp_sessions gauge\nguardagent_mcp_sessions {len(self._sessions)}\n"
+            f"# TYPE guardagent_mcp_requests_in_flight gauge\nguardagent_mcp_requests_in_flight {self._in_flight}\n"
+            f"# TYPE guardagent_mcp_requests_total counter\n{counted}"
+        )
 
     # --- messages of the client
 
@@ -232,7 +364,7 @@ class HttpFront:
             raise RefusedError(406, "expected Accept: application/json, text/event-stream")
         body = await http.body_of(receive, self._limits.body, self._limits.receive_seconds)
         message = _message(body)
-        if exchange.is_sessionless(request):
+        if is_sessionless(request):
             await self._post_sessionless(request, caller, message, receive, send)
             return
         is_new = "mcp-session-id" not in headers
@@ -250,20 +382,20 @@ class HttpFront:
     # --- requests without a session
 
     async def _post_sessionless(
-        self, request: HttpRequest, caller: SessionPrincipal | None, message: calls.Message, receive: Any, send: Any
+        self, request: HttpRequest, caller: SessionPrincipal | None, message: Message, receive: Any, send: Any
     ) -> None:
-        key = exchange.conversation_key(request, caller, self._header, message)
+        key = conversation_key(request, caller, self._header, message)
         if calls.is_notification(message):  # there are none in this direction; a client cancels by leaving
             await http.answer(send, 202, b"")
             return
-        exchange.require_headers(request, message)
+        require_headers(request, message)
         session = self._sessions.get(self._conversations.get(key, ""))
         if session is None:
             session = self._begun(caller, message["id"])
             self._conversations[key] = session.name
         session.used = asyncio.get_running_loop().time()
         assert session.relay is not None
-        exchange.require_argument_headers(request, message, session.relay.schema_of(message))
+        require_argument_headers(request, message, session.relay.schema_of(message))
         self._count += 1
         await self._exchange(
             session, HttpExchange.without_session(message, f"http-{self._count}"), request, receive, send
@@ -347,7 +479,7 @@ class HttpFront:
             raise RefusedError(404, "there is no such session")
         return session
 
-    def _opened(self, message: calls.Message, caller: SessionPrincipal | None) -> HttpSession:
+    def _opened(self, message: Message, caller: SessionPrincipal | None) -> HttpSession:
         """Begins a session; other requests without a session are refused."""
         if message.get("method") != "initialize" or "id" not in message:
             raise RefusedMessageError(400, "no session is named; begin with initialize", message.get("id"))
@@ -387,14 +519,13 @@ class HttpFront:
 
 def _refusal(refused: RefusedError) -> bytes:
     """Returns the body of a refusal."""
-    if isinstance(refused, RefusedMessageError):
-        return calls.write_message(calls.error(refused.name, refused.code, str(refused), refused.data))
-    return calls.write_message(calls.error(None, calls.INVALID, str(refused), None))
+    if not isinstance(refused, RefusedMessageError):
+        refused = RefusedMessageError(refused.status, str(refused), None)
+    return calls.write_message(calls.error(refused.name, refused.code, str(refused), refused.data))
 
 
-def _message(body: bytes) -> calls.Message:
+def _message(body: bytes) -> Message:
     try:
-        message = calls.read(body)
+        return calls.read(body)
     except InputError as error:
         raise RefusedMessageError(400, str(error), calls.id_of(body)) from None
-    return message

@@ -17,7 +17,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from fastmcp.exceptions import PromptError, ResourceError, ToolError
@@ -36,15 +35,12 @@ from mcp_types import CacheableResult, ListToolsResult, TextContent
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, arun
-from guardagent.enforcement.approval import edit_note
-from guardagent.enforcement.lifecycle import JudgedCall
+from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome, ToolSpec, arun
 from guardagent.enforcement.uri import normalised
 from guardagent.errors import InputError, ToolDenied
 from guardagent.frameworks.mcp.adapter import calls
-from guardagent.frameworks.mcp.adapter.calls import DENIED, denial_message
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
+from guardagent.frameworks.mcp.adapter.client_calls import ClientCalls, ClientRequest, ErrorResponseError
 from guardagent.frameworks.mcp.adapter.guarded_tools import (
     MISSING,
     ClientSessions,
@@ -56,8 +52,6 @@ from guardagent.frameworks.mcp.adapter.guarded_tools import (
     noting_edits,
     require_plain,
 )
-from guardagent.frameworks.mcp.adapter.relay import InputRequiredSignal, Rounds
-from guardagent.types import Verdict, thaw
 
 _log = logging.getLogger("guardagent")
 
@@ -357,48 +351,56 @@ class GuardServerMiddleware:
     """
 
     def __init__(self, guard: EnforcementPoint, *, conversation: Callable[[Any], str | None] | None = None) -> None:
-        self._guard, self._conversation = guard, conversation
+        self._conversation = conversation
         self._catalogue = Catalogue(guard)
-        self._rounds, self._sessions = Rounds(guard), ClientSessions(guard)
+        self._calls, self._sessions = ClientCalls(guard, self._catalogue), ClientSessions(guard)
 
     async def __call__(self, context: Any, call_next: Any) -> Any:
         """Handles one message of a client; `context` is a `ServerRequestContext`."""
         if context.method not in calls.OF_CLIENT or context.request_id is None:
             return await call_next(context)
-        try:
-            call = await self._call(context, call_next)
-        except InputError as error:
-            call = HostCall(_name(context), {}, self._session(context))
-            return _denied(context, await self._guard.arefuse(call, str(error)))
-        proposed, state = call, context.params.get("requestState")
-        known = self._rounds.resume(proposed, state) if state is not None else None
-        if known is not None:
-            return await self._execute(context, call_next, known, proposed, thaw(known.args))
-        is_ours = self._rounds.is_ours(state)
-        try:
-            call, args = await adrive(self._guard.lifecycle.authorize(call, self._decide(context, call)))
-        except InputRequiredSignal as asking:
-            return asking.args[0]
-        except ToolDenied as denied:
-            return _denied(context, denied.verdict)
-        if is_ours:
-            ours = ("inputResponses", "requestState")
-            params = {name: parameter for name, parameter in context.params.items() if name not in ours}
-            context = replace(context, params=params)
-        return await self._execute(context, call_next, call, proposed, args)
+        answer: Any = None
+        plain: dict[str, Any] = {}
 
-    async def _call(self, context: Any, call_next: Any) -> HostCall:
-        """Returns the call with the arguments that the handler receives.
+        async def forward(params: Mapping[str, Any]) -> dict[str, Any]:
+            nonlocal answer, plain
+            answer = await call_next(replace(context, params=params))
+            if isinstance(answer, CacheableResult):
+                answer = answer.model_copy(update={"ttl_ms": 0, "cache_scope": "private"})
+            elif isinstance(answer, Mapping) and context.method == "resources/read":  # else the server's hint is added
+                answer = calls.uncached({"ttlMs": 0, **answer})
+            plain = _plain(answer)
+            return plain
 
-        Raises:
-            InputError: the call is malformed, belongs to no session, or does not match its tool.
-        """
-        conversation = self._session(context)
+        async def ask(request: ApprovalRequest) -> Approval | None:
+            client_capabilities = context.session.client_capabilities
+            if modern or client_capabilities is None or not calls.can_ask(_plain(client_capabilities)):
+                return None
+            return await ask_by_form(context, request)
+
+        params, conversation = context.params or {}, self._session(context)
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        message = {"method": context.method, "params": params}
+        request = ClientRequest(message, conversation, ask, calls.asks_by_result(params), modern)
+        try:
+            problem = await self._problem(context, call_next, conversation)
+            if problem is not None:
+                return await self._calls.refuse(request, problem)
+            shown = await self._calls.answer(request, forward)
+        except ErrorResponseError as refused:
+            raise MCPError(refused.error["code"], refused.error["message"], refused.error.get("data")) from None
+        return answer if shown is plain else shown
+
+    async def _problem(self, context: Any, call_next: Any, conversation: str | None) -> str | None:
+        """Returns why a request cannot be judged; None if it can."""
         if not conversation:
-            raise InputError(MISSING)
-        if context.method == calls.TOOL:
-            await self._list(context, call_next)
-        return calls.client_call(context.method, context.params or {}, conversation, self._catalogue.call)
+            return MISSING
+        try:
+            if context.method == calls.TOOL:
+                await self._list(context, call_next)
+        except InputError as error:
+            return str(error)
+        return None
 
     async def _list(self, context: Any, call_next: Any) -> None:
         """Lists the tools again as the client sees them, since they may have changed.
@@ -423,48 +425,6 @@ class GuardServerMiddleware:
             return self._conversation(context)
         return self._sessions.name(context.session, context.request)
 
-    def _decide(self, context: Any, proposed: HostCall) -> Procedure[JudgedCall]:
-        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
-            request = self._guard.request(call, verdict)
-            if calls.asks_by_result(context.params):
-                raise InputRequiredSignal(calls.asking_result(request, self._rounds.ask(proposed, call)))
-            client_capabilities = context.session.client_capabilities
-            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-            if modern or client_capabilities is None or not calls.can_ask(_plain(client_capabilities)):
-                return None
-            return await ask_by_form(context, request)
-
-        answer = partial(calls.answer_in, context.params)
-        return self._rounds.decide(proposed, context.params.get("requestState"), answer, ask)
-
-    async def _execute(
-        self, context: Any, call_next: Any, call: HostCall, proposed: HostCall, args: Mapping[str, Any]
-    ) -> Any:
-        params = calls.with_args({"method": context.method, "params": context.params}, args)["params"]
-
-        def outcome(answer: Any) -> Outcome:
-            plain = _plain(answer)
-            if plain.get("resultType") == "input_required":
-                self._rounds.leave_open(proposed, plain.get("requestState"), call)
-            problem = problem_of(plain)
-            return calls.outcome_of({"result": plain}) if problem is None else Outcome(problem, failed=None)
-
-        def problem_of(plain: Mapping[str, Any]) -> str | None:
-            return self._catalogue.output_problem(_name(context), plain) if context.method == calls.TOOL else None
-
-        work = partial(call_next, replace(context, params=params))
-        answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome))
-        if isinstance(answer, CacheableResult):
-            answer = answer.model_copy(update={"ttl_ms": 0, "cache_scope": "private"})
-        elif isinstance(answer, Mapping) and context.method == "resources/read":  # else the server's hint is added
-            answer = calls.uncached({"ttlMs": 0, **answer})
-        plain = _plain(answer)
-        if (problem := problem_of(plain)) is not None:
-            return calls.withheld({"result": plain}, problem)["result"]
-        if not (note := edit_note(proposed, args)) or calls.unfinished(plain):
-            return answer
-        return calls.with_note({"result": plain}, note)["result"]
-
 
 async def _tools(context: Any, call_next: Any) -> dict[str, Any]:
     """Returns the server's answer to `tools/list`.
@@ -480,21 +440,6 @@ async def _tools(context: Any, call_next: Any) -> dict[str, Any]:
         if isinstance(answer, ListToolsResult):
             return _plain(answer)
     return _plain(await call_next(context))
-
-
-def _denied(context: Any, verdict: Verdict) -> Any:
-    """Returns an error of the tool; for other requests, an error of the protocol."""
-    if context.method != calls.TOOL:
-        raise MCPError(
-            DENIED, denial_message(verdict), {"decision": str(verdict.decision), "rules": list(verdict.rules)}
-        )
-    modern = {"resultType": "complete"} if context.protocol_version in MODERN_PROTOCOL_VERSIONS else {}
-    return {"content": [{"type": "text", "text": denial_message(verdict)}], "isError": True, **modern}
-
-
-def _name(context: Any) -> str:
-    name = (context.params or {}).get("name")
-    return name if context.method == calls.TOOL and isinstance(name, str) and name else context.method
 
 
 def _plain(answer: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, tools_of
 from guardagent.frameworks.mcp.adapter.relay import Escalation, Relay, ToClient
-from guardagent.frameworks.mcp.adapter.server_side import LineBuffer, OverlongLine, Target
+from guardagent.frameworks.mcp.adapter.server_side import OverlongLine, Target, bounded_lines
 from guardagent.types.values import SessionPrincipal
 
 if TYPE_CHECKING:
@@ -70,15 +70,12 @@ class StdioFront:
         while (line := await self._lines.get()) is not None:
             self._room.release()
             if isinstance(line, OverlongLine):
-                self._refuse(line)
+                why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
+                if line.id is None:
+                    raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
+                self.write(calls.write_message(calls.error(line.id, calls.INVALID, why)), line.id, last=True)
             elif line.strip():
                 yield line
-
-    def _refuse(self, line: OverlongLine) -> None:
-        why = f"this message has more than {MAX_BYTES:,} bytes; expected at most that"
-        if line.id is None:
-            raise InputError(f"{why}. It has no id that could be answered, so that the connection ends")
-        self.write(calls.write_message(calls.error(line.id, calls.INVALID, why)), line.id, last=True)
 
     def write(self, line: bytes, related: Any, *, last: bool) -> None:  # noqa: ARG002 - there is one stream
         """Queues a line for the client."""
@@ -91,15 +88,10 @@ class StdioFront:
         self._writer.join(_FLUSH_SECONDS)
 
     def _read(self) -> None:
-        lines = LineBuffer(MAX_BYTES)
-        try:
-            while chunk := os.read(self._in, _CHUNK):
-                for line in lines.feed(chunk):
-                    self._room.acquire()
-                    self._deliver(line)
-        except OSError:
-            pass
-        self._deliver(lines.end())
+        with contextlib.suppress(OSError), os.fdopen(self._in, "rb", _CHUNK) as source:
+            for line in bounded_lines(source, MAX_BYTES):
+                self._room.acquire()
+                self._deliver(line)
         self._deliver(None)
 
     def _deliver(self, line: bytes | OverlongLine | None) -> None:
@@ -107,13 +99,11 @@ class StdioFront:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
     def _write(self) -> None:
-        while (line := self._to_write.get()) is not None:
-            left = memoryview(line)
-            try:
-                while left:
-                    left = left[os.write(self._out, left) :]
-            except OSError:
-                return  # the client has stopped reading; our reader will notice that it is gone
+        # If the client has stopped reading, our reader will notice that it is gone.
+        with contextlib.suppress(OSError), os.fdopen(self._out, "wb") as out:
+            while (line := self._to_write.get()) is not None:
+                out.write(line)
+                out.flush()
 
 
 # --- the proxy

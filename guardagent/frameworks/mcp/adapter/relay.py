@@ -2,10 +2,6 @@
 
 Messages of the client are parsed strictly and written anew; messages of the server pass unchanged, byte by byte, except
 its requests that rules can judge.
-
-A call may take several rounds: it waits for approval, or the tool requests input and is called again. Since protocol
-2026-07-28 a server cannot send requests while a call is running. The result requests input (`input_required`), and the
-client repeats the call with the answers. It is judged and counted once.
 """
 
 from __future__ import annotations
@@ -13,35 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from guardagent._support.execution import Operation, Procedure, adrive
-from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
-from guardagent.enforcement.approval import aask, edit_note
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
+from guardagent._support.execution import adrive
+from guardagent.enforcement import Approval, ApprovalRequest, Approver, EnforcementPoint, HostCall, Outcome
+from guardagent.enforcement.approval import aask
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls
-from guardagent.frameworks.mcp.adapter.calls import (
-    CLOSED,
-    DENIED,
-    INVALID,
-    METHOD_NOT_FOUND,
-    Message,
-    denial_message,
-    params_of,
-)
-from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, specs_of
+from guardagent.frameworks.mcp.adapter.calls import CLOSED, DENIED, INVALID, Message, denial_message, params_of
+from guardagent.frameworks.mcp.adapter.catalogue import Catalogue, listed_tools
+from guardagent.frameworks.mcp.adapter.client_calls import ClientCalls, ClientRequest, ErrorResponseError
 from guardagent.frameworks.mcp.adapter.server_side import (
     LinkLostError,
-    RevisionTarget,
     ServerSide,
     Target,
     older_revision,
 )
-from guardagent.types import Decision, Verdict, sorted_json, thaw
+from guardagent.types import Verdict
 
 _log = logging.getLogger("guardagent")
 
@@ -65,18 +52,18 @@ class Pending:
 
     Attributes:
         message: the form that the server receives.
-        call: the judged call, if it is one.
-        proposed: the call as the client proposed it, in case it is repeated.
-        work: the task that judges it, while it runs.
+        work: the task that judges it, if it is judged, while it runs.
+        response: gets the server's response to a judged request.
+        passed: the result or error that the client gets if nothing changes it, and its line.
         sent: the server may have received it.
         repeated: it was sent a second time; it is not sent again.
         cancelled: the client no longer waits.
     """
 
     message: Message
-    call: HostCall | None = None
-    proposed: HostCall | None = None
     work: asyncio.Task[None] | None = None
+    response: asyncio.Future[tuple[bytes, Message]] | None = None
+    passed: tuple[Any, bytes] = (None, b"")
     sent: bool = False
     repeated: bool = False
     cancelled: bool = False
@@ -99,90 +86,8 @@ class Escalation:
     approver: Approver | None = None
 
 
-# --- calls of several rounds
-
-MAX_KEPT = 1000  # calls that wait for a repetition by the client
-_Key = tuple[str | None, str, str]
-Ask = Callable[[HostCall, Verdict], Awaitable[Approval | None]]
-"""Requests approval: returns the answer, None if there is no reviewer, or raises InputRequiredSignal."""
-
-
-class InputRequiredSignal(Exception):  # noqa: N818 - no error
-    """Raised to return a result that requests approval."""
-
-
-class Rounds:
-    """The calls that the client will repeat."""
-
-    def __init__(self, guard: EnforcementPoint) -> None:
-        self._guard = guard
-        self._waiting: dict[str, tuple[_Key, HostCall]] = {}
-        self._open: dict[tuple[_Key, Any], HostCall] = {}
-
-    def ask(self, proposed: HostCall, call: HostCall) -> str:
-        """Returns the state that the client sends back with a reviewer's answer."""
-        state = secrets.token_hex(16)
-        _keep(self._waiting, state, (_key_of(proposed), call))
-        return state
-
-    def is_ours(self, state: Any) -> bool:
-        """Whether the guard created this state."""
-        return isinstance(state, str) and state in self._waiting
-
-    def leave_open(self, proposed: HostCall, state: Any, call: HostCall) -> None:
-        """Records that the tool has requested input; the call continues when the client repeats it with this state."""
-        _keep(self._open, (_key_of(proposed), state), call)
-
-    def resume(self, proposed: HostCall, state: Any) -> HostCall | None:
-        """Returns the open call that continues, once; None if there is none."""
-        if not self._open:
-            return None
-        return self._open.pop((_key_of(proposed), state if isinstance(state, str) else None), None)
-
-    def decide(self, proposed: HostCall, state: Any, answer: Callable[[], Approval], ask: Ask) -> Procedure[JudgedCall]:
-        """Judges a call. Returns the verdict and the call with the reviewer's edits.
-
-        Args:
-            proposed: the proposed call.
-            state: the state that the client sends back.
-            answer: reads the reviewer's answer, if the state is one of ours.
-            ask: requests approval.
-
-        Raises:
-            InputRequiredSignal: raised by `ask`.
-        """
-        life = self._guard.lifecycle
-        key, shown = self._waiting.pop(state, (None, None)) if self.is_ours(state) else (None, None)
-        if shown is not None and key == _key_of(proposed):
-            verdict, call = yield from life.apply_answer(shown, answer())  # the reviewer saw exactly this call
-        else:
-            verdict, call = yield from life.judge(proposed)
-        for _ in range(MAX_REQUESTS):
-            if verdict.decision is not Decision.ESCALATE or self._guard.approver is not None:
-                break
-            asking = partial(ask, call, verdict)
-            approval = yield Operation(asking, asking)
-            if approval is None:
-                break
-            verdict, call = yield from life.apply_answer(call, approval)
-        return verdict, call
-
-
-def _key_of(call: HostCall) -> _Key:
-    """Returns a key of a call as proposed, independent of its message id."""
-    return (call.conversation, call.tool, sorted_json(call.args))
-
-
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Removes the oldest calls, in case a client never repeats them."""
-    kept[key] = value
-    while len(kept) > MAX_KEPT:
-        del kept[next(iter(kept))]
-
-
 # --- the relay
 
-MAX_PAGES = 1000  # in a list of tools
 _NO_ANSWER = Approval("reject")
 
 
@@ -212,12 +117,11 @@ class Relay:
         self._guard, self._conversation, self._catalogue = guard, conversation, catalogue
         self._to_client, self._escalation = to_client, escalation
         self._least, self._agreed = least, False
-        target = RevisionTarget(target, least) if least else target
-        self._server = ServerSide(target, self._from_server, self._lost, self._list_tools)
+        self._server = ServerSide(target, self._from_server, self._lost, self._list_tools, least)
         self._pending: dict[str, Pending] = {}
         self._server_requests: dict[Any, ServerRequest] = {}
         self._forms: dict[str, asyncio.Future[Any]] = {}
-        self._rounds = Rounds(guard)
+        self._calls = ClientCalls(guard, catalogue, client=escalation.client)
         self._capabilities: Any = None
         self._listing = 0
         self._ready = asyncio.Event()  # unset while the tool list is being fetched again
@@ -256,7 +160,8 @@ class Relay:
         if calls.is_request(message):
             await self._handle_request(message)
         elif calls.is_notification(message):
-            await self._handle_notification(message)
+            is_cancellation = message["method"] == "notifications/cancelled"
+            await (self._cancel(message) if is_cancellation else self._soon(self._notify_server(message)))
         else:
             await self._handle_response(message)
 
@@ -289,12 +194,6 @@ class Relay:
             return ""
         return f"client and server have not agreed on a revision of the protocol; expected {self._least} or newer"
 
-    async def _handle_notification(self, message: Message) -> None:
-        if message["method"] == "notifications/cancelled":
-            await self._cancel(message)
-        else:
-            await self._soon(self._notify_server(message))
-
     async def _notify_server(self, message: Message) -> None:
         """Sends a notification or an answer; drops it if the server is gone."""
         try:
@@ -322,8 +221,7 @@ class Relay:
             return
         pending.cancelled = True
         self._to_client(b"", pending.message["id"], last=True)
-        if pending.call is not None:
-            await self._guard.aafter(pending.call, Outcome("cancelled", failed=None, ended=False))
+        self._fail(pending, CLOSED, "cancelled")
         await self._soon(self._notify_server(message))
 
     async def _handle_response(self, message: Message) -> None:
@@ -345,93 +243,74 @@ class Relay:
 
     async def _judge_safely(self, pending: Pending) -> None:
         """Judges a call, and sends it if it is allowed. Every error denies it."""
+        message = pending.message
+        params = params_of(message)
+        by_result = self._escalation.client and calls.asks_by_result(params)
+        modern = calls.envelope_of(params) is not None
+        request = ClientRequest(message, self._conversation, self._ask_reviewer, by_result, modern)
+        shown: Any = None
         try:
             await self._server.wait()
             await self._ready.wait()
-            await self._judge(pending)
+            shown = await self._calls.answer(request, partial(self._round_trip, pending))
+            answer = calls.result(message["id"], shown)
+        except ErrorResponseError as error:
+            shown, answer = error.error, {"jsonrpc": "2.0", "id": message["id"], "error": error.error}
         except LinkLostError as error:
-            self._settle(pending, calls.error(pending.message["id"], CLOSED, str(error)))
+            answer = calls.error(message["id"], CLOSED, str(error))
         except Exception as error:  # noqa: BLE001 - a client must not wait for ever
             _log.exception("a call could not be judged")
-            self._deny(pending, f"this could not be checked: {error_text(error)}")
+            answer = calls.error(message["id"], DENIED, f"this could not be checked: {error_text(error)}")
+        passed, line = pending.passed
+        self._settle(pending, line if line and shown is passed else calls.write_message(answer))
 
-    async def _judge(self, pending: Pending) -> None:
-        message = pending.message
-        try:
-            call = self._call(message)
-        except InputError as error:
-            verdict = await self._guard.arefuse(self._unfit(message), str(error))
-            self._deny(pending, self._denial_message(verdict), verdict)
-            return
-        state, pending.proposed = params_of(message).get("requestState"), call
-        if (known := self._rounds.resume(call, state)) is not None:
-            pending.call, pending.message = known, calls.with_args(message, thaw(known.args))
-            await self._forward(pending)
-            return
-        try:
-            verdict, call = await self._decide(pending, call, state)
-        except InputRequiredSignal:
-            return
-        await self._run(pending, call, verdict)
+    async def _round_trip(self, pending: Pending, params: Mapping[str, Any]) -> Any:
+        """Sends a judged request with these parameters. Returns the result.
 
-    def _call(self, message: Message) -> HostCall:
-        return calls.client_call(message["method"], params_of(message), self._conversation, self._catalogue.call)
-
-    def _unfit(self, message: Message) -> HostCall:
-        """Returns a malformed call in a form that the log can record."""
-        params = params_of(message)
-        name, args = params.get("name"), params.get("arguments")
-        tool = name if message["method"] == calls.TOOL and isinstance(name, str) and name else message["method"]
-        return HostCall(tool, args if isinstance(args, Mapping) else {}, self._conversation)
-
-    async def _decide(self, pending: Pending, proposed: HostCall, state: Any) -> tuple[Verdict, HostCall]:
-        params = params_of(pending.message)
-        if self._rounds.is_ours(state):  # the guard requested this round, so the server must not see it
-            pending.message = {**pending.message, "params": _without(params, "inputResponses", "requestState")}
-
-        async def ask(call: HostCall, verdict: Verdict) -> Approval | None:
-            if self._escalation.client and calls.asks_by_result(params):
-                request = self._guard.request(call, verdict)
-                answer = calls.asking_result(request, self._rounds.ask(proposed, call))
-                self._settle(pending, calls.result(pending.message["id"], answer))
-                raise InputRequiredSignal
-            return await self._ask_reviewer(call, verdict)
-
-        return await adrive(self._rounds.decide(proposed, state, partial(calls.answer_in, params), ask))
-
-    async def _run(self, pending: Pending, call: HostCall, verdict: Verdict) -> None:
-        if verdict.label:
-            self._deny(pending, self._denial_message(verdict), verdict)
-            return
-        try:
-            args = await self._guard.ause(call)
-        except InputError as error:
-            self._deny(pending, str(error))
-            return
-        pending.call = call
-        pending.message = calls.with_args(pending.message, args)
+        Raises:
+            ErrorResponseError: there is an error instead.
+        """
+        pending.message, pending.response = {**pending.message, "params": params}, asyncio.Future()
         await self._forward(pending)
+        line, message = await pending.response
+        answer = message.get("result") if "error" not in message else message["error"]
+        pending.passed = answer, line
+        if "error" not in message:
+            if (refused := await self._refuse_inputs(answer)) is not None:
+                raise ErrorResponseError({"code": DENIED, "message": refused}, Outcome(refused, failed=None))
+            return answer
+        outcome = calls.outcome_of(message)
+        if isinstance(answer, Mapping) and answer.get("code") == CLOSED:
+            self._server.in_doubt, outcome = True, Outcome("the connection is lost", failed=None, ended=False)
+        raise ErrorResponseError(answer, outcome)
 
     async def _forward(self, pending: Pending) -> None:
         message = pending.message
         try:
             await self._server.wait()
-            if pending.call is not None:
+            if pending.response is not None:
                 await self._server.confirm()
             pending.sent = True
             await self._server.send(message, self.schema_of(message))
         except LinkLostError as error:
-            if str(message["id"]) in self._pending:
-                self._settle(pending, calls.error(message["id"], CLOSED, str(error)))
-                self._interrupt(pending)
+            self._fail(pending, CLOSED, str(error))
         except ValueError as error:
-            self._settle(pending, calls.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
+            self._fail(pending, INVALID, f"this cannot be sent on: {error}")
+
+    def _fail(self, pending: Pending, code: int, why: str) -> None:
+        """Ends a request that the server does not answer. A judged call stays in flight."""
+        failure = calls.error(pending.message["id"], code, why)
+        if pending.response is None:
+            if str(pending.message["id"]) in self._pending:
+                self._settle(pending, calls.write_message(failure))
+        elif not pending.response.done():
+            unknown = Outcome(why, failed=None, ended=False)
+            pending.response.set_exception(ErrorResponseError(failure["error"], unknown))
 
     # --- human approval
 
-    async def _ask_reviewer(self, call: HostCall, verdict: Verdict) -> Approval | None:
+    async def _ask_reviewer(self, request: ApprovalRequest) -> Approval | None:
         """Requests approval. Returns None if there is no reviewer."""
-        request = self._guard.request(call, verdict)
         if self._escalation.client and calls.can_ask(self._capabilities):
             return await self._ask_by_form(calls.question(request))
         if self._escalation.approver is not None:
@@ -469,7 +348,7 @@ class Relay:
 
     async def _event(self, message: Message) -> None:
         call = calls.server_event(message["method"], params_of(message), self._conversation)
-        verdict, call = await adrive(self._rounds.decide(call, None, lambda: _NO_ANSWER, self._ask_reviewer))
+        verdict, call = await adrive(self._calls.rounds.decide(call, None, lambda: _NO_ANSWER, self._ask_reviewer))
         if verdict.label:
             await self._refuse(message, self._denial_message(verdict))
             return
@@ -502,47 +381,21 @@ class Relay:
         self._to_client(line, self._related(params), last=False)
 
     async def _handle_server_response(self, line: bytes, message: Message) -> None:
-        pending = self._pending.pop(str(message.get("id")), None)
+        pending = self._pending.get(str(message.get("id")))
         if pending is None:
             if message.get("id") is None:
                 self._to_client(line, None, last=False)  # an error about an unreadable message
             return
+        if pending.response is not None:
+            if not pending.response.done():
+                pending.response.set_result((line, message))
+            return
         self._agreed |= pending.message["method"] == "initialize" and "result" in message
         if pending.message["method"] == "tools/list":
             line = self._listed(pending, line, message)
-        if pending.call is not None:
-            line = await self._record_outcome(pending, pending.call, line, message)
-        elif (refused := await self._refuse_inputs(message.get("result"))) is not None:
+        if (refused := await self._refuse_inputs(message.get("result"))) is not None:
             line = calls.write_message(calls.error(message["id"], DENIED, refused))
-        self._to_client(line, message["id"], last=True)
-
-    async def _record_outcome(self, pending: Pending, call: HostCall, line: bytes, message: Message) -> bytes:
-        """Records a call's outcome. Returns the line for the client."""
-        lost = isinstance(message.get("error"), Mapping) and message["error"].get("code") == CLOSED
-        outcome = Outcome("the connection is lost", failed=None, ended=False) if lost else calls.outcome_of(message)
-        self._server.in_doubt |= lost
-        answer = message.get("result")
-        refused = await self._refuse_inputs(answer)
-        if refused is not None:
-            await self._guard.aafter(call, Outcome(refused, failed=None))
-            return calls.write_message(calls.error(message["id"], DENIED, refused))
-        wanted = answer if isinstance(answer, Mapping) and answer.get("resultType") == "input_required" else None
-        if wanted is not None and pending.proposed is not None:
-            self._rounds.leave_open(pending.proposed, wanted.get("requestState"), call)
-        if (problem := self._output_problem(pending, answer)) is not None:
-            await self._guard.aafter(call, Outcome(problem, failed=None))
-            return calls.write_message(calls.withheld(message, problem))
-        await self._guard.aafter(call, outcome)
-        if isinstance(answer, Mapping) and (shown := calls.uncached(answer)) is not answer:
-            message = {**message, "result": shown}
-            line = calls.write_message(message)
-        note = edit_note(pending.proposed, call.args) if pending.proposed is not None and outcome.ended else ""
-        return calls.write_message(calls.with_note(message, note)) if note else line
-
-    def _output_problem(self, pending: Pending, answer: Any) -> str | None:
-        if pending.message["method"] != calls.TOOL:
-            return None
-        return self._catalogue.output_problem(params_of(pending.message).get("name", ""), answer)
+        self._settle(pending, line)
 
     async def _refuse_inputs(self, answer: Any) -> str | None:
         """Judges the input requests of a result. Returns the reason for a refusal; None if all may pass."""
@@ -582,30 +435,10 @@ class Relay:
 
     async def _list_tools(self) -> None:
         """Fetches the whole tool list, and checks the rules against it."""
-        cursor, specs = None, list[ToolSpec]()
-        for _ in range(MAX_PAGES):
-            response = await self._server.ask("tools/list", {"cursor": cursor} if cursor is not None else None)
-            answer = response.get("result")
-            if not isinstance(answer, Mapping):
-                self._no_list(response.get("error"))
-                return
-            specs += specs_of(answer.get("tools"))
-            cursor = answer.get("nextCursor")
-            if cursor is None:
-                self._attach(specs)
-                return
-
-    def _no_list(self, why: Any) -> None:
-        if isinstance(why, Mapping) and why.get("code") == METHOD_NOT_FOUND:
-            self._attach([])
-        else:
-            self._catalogue.forget(f"the server does not list its tools: {why}")
-
-    def _attach(self, specs: list[ToolSpec]) -> None:
         try:
-            self._catalogue.attach(specs)
+            self._catalogue.attach(await listed_tools(self._server.ask))
         except InputError as error:
-            _log.error("every call of a tool is denied from now on: %s", error)
+            self._catalogue.forget(str(error))
 
     def _listed(self, pending: Pending, line: bytes, message: Message) -> bytes:
         """Records a page of tools. Returns the line for the client, with the accepted tools only."""
@@ -630,36 +463,21 @@ class Relay:
             if not pending.sent:
                 continue
             # A judged call is sent at most once, whatever the server reports: it may have run.
-            if name in unsent and pending.call is None and not pending.repeated:
+            if name in unsent and pending.response is None and not pending.repeated:
                 pending.repeated = True
                 self._start(self._forward(pending))
-                continue
-            self._settle(pending, calls.error(name, CLOSED, f"the MCP server is gone: {why}; it is started again"))
-            self._interrupt(pending)
+            else:
+                self._fail(pending, CLOSED, f"the MCP server is gone: {why}; it is started again")
         for name, server_request in list(self._server_requests.items()):
             self._send(calls.notification("notifications/cancelled", {"requestId": name, "reason": why}))
             if server_request.call is not None:
                 self._guard.after(server_request.call, Outcome(why, failed=None, ended=False))
         self._server_requests.clear()
 
-    def _interrupt(self, pending: Pending) -> None:
-        if pending.call is not None:
-            self._guard.after(pending.call, Outcome("the server is gone", failed=None, ended=False))
-
-    def _deny(self, pending: Pending, why: str, verdict: Verdict | None = None) -> None:
-        name, method = pending.message["id"], pending.message["method"]
-        if method == calls.TOOL:
-            modern = {"resultType": "complete"} if calls.envelope_of(params_of(pending.message)) else {}
-            answer = {"content": [{"type": "text", "text": why}], "isError": True, **modern}
-            self._settle(pending, calls.result(name, answer))
-            return
-        data = {"decision": str(verdict.decision), "rules": list(verdict.rules)} if verdict is not None else None
-        self._settle(pending, calls.error(name, DENIED, why, data))
-
-    def _settle(self, pending: Pending, answer: Message) -> None:
+    def _settle(self, pending: Pending, line: bytes) -> None:
         self._pending.pop(str(pending.message["id"]), None)
         if not pending.cancelled:
-            self._send(answer, pending.message["id"])
+            self._to_client(line, pending.message["id"], last=True)
 
     def _denial_message(self, verdict: Verdict) -> str:
         return denial_message(verdict, client=self._escalation.client)
@@ -696,10 +514,6 @@ class Relay:
         return self._newest()
 
 
-def _without(params: Mapping[str, Any], *names: str) -> Message:
-    return {name: parameter for name, parameter in params.items() if name not in names}
-
-
 def _form_of(question: Mapping[str, Any]) -> Message:
     """Returns a form without the mode, which clients before 2025-11-25 do not know."""
-    return _without(question, "mode")
+    return {name: parameter for name, parameter in question.items() if name != "mode"}

@@ -21,7 +21,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.mcp.adapter import calls
@@ -38,6 +38,7 @@ from guardagent.frameworks.mcp.adapter.calls import (
 from guardagent.types import EMPTY
 
 _log = logging.getLogger("guardagent")
+T = TypeVar("T")
 
 
 # --- connections
@@ -90,46 +91,6 @@ class CommandTarget:
             yield _PipeLink(process)
         finally:
             await asyncio.shield(_stop(process))
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionTarget:
-    """A server that has to speak a revision of the protocol, or a newer one.
-
-    Attributes:
-        target: the server.
-        least: the oldest revision that is accepted.
-    """
-
-    target: Target
-    least: str
-
-    @contextlib.asynccontextmanager
-    async def open(self) -> AsyncIterator[ServerLink]:
-        async with self.target.open() as link:
-            yield _RevisionLink(link, self.least)
-
-
-class _RevisionLink:
-    """Loses a server that agrees to an older revision."""
-
-    def __init__(self, link: ServerLink, least: str) -> None:
-        self._link, self._least, self._handshake = link, least, None
-
-    async def send(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
-        if message.get("method") == "initialize":
-            self._handshake = message.get("id")
-        await self._link.send(message, schema)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        async for line in self._link.lines():
-            message = calls.lenient(line) if self._handshake is not None else None
-            if message is not None and message.get("id") == self._handshake and "method" not in message:
-                self._handshake, answer = None, message.get("result")
-                spoken = answer.get("protocolVersion") if isinstance(answer, Mapping) else None
-                if "result" in message and (why := older_revision(spoken, self._least)):
-                    raise LinkLostError(f"the server speaks {why}")
-            yield line
 
 
 def older_revision(revision: Any, least: str) -> str:
@@ -201,6 +162,7 @@ class ServerSide:
         take: gets each line that is not an answer to the proxy itself.
         lost: gets the cause of a lost connection, and the ids of requests that the server never received.
         resumed: is called with each new connection except the first, before other messages are sent.
+        least: the oldest revision of the protocol that is accepted; empty for any.
     """
 
     def __init__(
@@ -209,8 +171,11 @@ class ServerSide:
         take: Callable[[bytes, Message], Awaitable[None]],
         lost: Callable[[str, frozenset[Any]], None],
         resumed: Callable[[], Awaitable[None]],
+        least: str = "",
     ) -> None:
         self._target, self._take, self._lost, self._resumed = target, take, lost, resumed
+        self._least = least
+        self._greeting: Any = None  # the id of the handshake that is under way
         self._link: ServerLink | None = None
         self._up = asyncio.Event()
         self._prefix = f"guardagent-{secrets.token_hex(4)}-"
@@ -234,12 +199,14 @@ class ServerSide:
         while True:
             began, unsent = loop.time(), frozenset[Any]()
             try:
-                async with self._target.open() as link:
-                    await self._serve(link)
+                async with self._connected() as reading:
+                    await self._greet()
+                    await reading
                 why = "it ended"
             except Exception as error:  # noqa: BLE001 - no connection error ends the proxy
                 why, unsent = cause(error)
-            self._down(why, unsent)
+            self._forget(why)
+            self._lost(why, unsent)
             pause = FIRST_PAUSE if loop.time() - began > STEADY else pause
             _log.warning("the MCP server is gone (%s); it is started again in %g s", why, pause)
             await asyncio.sleep(pause)
@@ -269,7 +236,7 @@ class ServerSide:
         except TimeoutError:
             raise LinkLostError("the server does not come up again") from None
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> Message:
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, seconds: float = ANSWER) -> Message:
         """Sends a request of the proxy itself to the server, and returns the answer.
 
         Raises:
@@ -282,7 +249,7 @@ class ServerSide:
         try:
             meta = {"_meta": dict(self._meta)} if self._meta and method != "initialize" else {}
             await self._send_now(request(name, method, {**meta, **(params or {})}))
-            return await asyncio.wait_for(future, ANSWER)
+            return await asyncio.wait_for(future, seconds)
         except TimeoutError:
             raise LinkLostError(f"the server does not answer {method}") from None
         finally:
@@ -325,17 +292,33 @@ class ServerSide:
 
     # --- one connection
 
-    async def _serve(self, link: ServerLink) -> None:
-        self._link = link
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._greet())
-            try:
-                async for line in link.lines():
-                    await self._read(line)
-            finally:
-                self._link = None
-                self._up.clear()
-                self._forget("the server is gone")
+    async def once(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Connects for as long as `work` runs, and returns its result.
+
+        Raises:
+            Exception: any, alone or in a group: there is no connection, it ends, or `work` fails.
+        """
+        async with self._connected() as reading:
+            self._up.set()
+            result = await work()
+            reading.cancel()
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> AsyncIterator[asyncio.Task[None]]:
+        """Connects. Yields the task that reads."""
+        async with self._target.open() as link, asyncio.TaskGroup() as tasks:
+            self._link = link
+            yield tasks.create_task(self._read_all(link))
+
+    async def _read_all(self, link: ServerLink) -> None:
+        try:
+            async for line in link.lines():
+                await self._read(line)
+        finally:
+            self._link = None
+            self._up.clear()
+            self._forget("the server is gone")
 
     async def _greet(self) -> None:
         """Replays the recorded messages to a new server."""
@@ -358,12 +341,20 @@ class ServerSide:
             line, message = await self._replace_garbled(line, error)
             if not message:
                 return
+        if self._greeting is not None and message.get("id") == self._greeting and "method" not in message:
+            self._require_revision(message)
         future = self._responses.get(message.get("id", "")) if isinstance(message.get("id"), str) else None
         if future is not None and "method" not in message:
             if not future.done():
                 future.set_result(message)
             return
         await self._take(line, message)
+
+    def _require_revision(self, response: Message) -> None:
+        self._greeting, answer = None, response.get("result")
+        spoken = answer.get("protocolVersion") if isinstance(answer, Mapping) else None
+        if self._least and "result" in response and (why := older_revision(spoken, self._least)):
+            raise LinkLostError(f"the server speaks {why}")
 
     async def _replace_garbled(self, line: bytes, error: InputError) -> tuple[bytes, Message]:
         """Replaces an ambiguous answer by an error for the client: the call may have run."""
@@ -382,11 +373,9 @@ class ServerSide:
     async def _send_now(self, message: Message, schema: Mapping[str, Any] = EMPTY) -> None:
         if self._link is None:
             raise LinkLostError("the server is not running")
+        if message.get("method") == "initialize":
+            self._greeting = message.get("id")
         await self._link.send(message, schema)
-
-    def _down(self, why: str, unsent: frozenset[Any]) -> None:
-        self._forget(why)
-        self._lost(why, unsent)
 
     def _forget(self, why: str) -> None:
         for future in self._responses.values():
@@ -404,6 +393,7 @@ def cause(error: BaseException) -> tuple[str, frozenset[Any]]:
 
 # --- lines of limited length
 
+_CHUNK = 1 << 16
 _END = 1024  # bytes kept at each end
 _ID = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,18})|"(?P<text>[\w.~:-]{1,200})")\s*'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
@@ -427,46 +417,19 @@ class OverlongLine:
         return int(match["number"]) if match["number"] else match["text"].decode()
 
 
-class LineBuffer:
-    """Splits a stream into lines in linear time.
+def bounded_lines(stream: BinaryIO, limit: int) -> Iterator[bytes | OverlongLine]:
+    """Returns the non-empty lines of a stream. A last one without its end is dropped, unless it is overlong.
 
     Args:
+        stream: the stream.
         limit: the maximum number of bytes in a line.
     """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._begin()
-
-    def feed(self, chunk: bytes) -> Iterator[bytes | OverlongLine]:
-        """Returns the non-empty lines that end in the next bytes of the stream."""
-        *pieces, rest = chunk.split(b"\n")
-        for piece in pieces:
-            if piece or self._size:
-                self._add(piece)
-                yield self._finish()
-        self._add(rest)
-
-    def end(self) -> OverlongLine | None:
-        """Returns the last line, if the stream ends in an overlong one."""
-        ended = self._finish()
-        return ended if isinstance(ended, OverlongLine) else None
-
-    def _begin(self) -> None:
-        self._parts: list[bytes] = []
-        self._size, self._long, self._tail = 0, False, b""
-
-    def _add(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size <= self._limit:
-            self._parts.append(piece)
-            return
-        if not self._long:
-            self._long, self._tail = True, b"".join(self._parts)
-            self._parts = [(self._tail + piece)[:_END]]
-        self._tail = (self._tail + piece)[-_END:]
-
-    def _finish(self) -> bytes | OverlongLine:
-        overlong_line = OverlongLine(self._parts[0], self._tail) if self._long else b"".join(self._parts)
-        self._begin()
-        return overlong_line
+    while line := stream.readline(limit + 1):
+        if line.endswith(b"\n"):
+            if line != b"\n":
+                yield line
+        elif len(line) > limit:
+            tail = line[-_END:]
+            while not tail.endswith(b"\n") and (more := stream.readline(_CHUNK)):
+                tail = (tail + more)[-_END:]
+            yield OverlongLine(line[:_END], tail)
