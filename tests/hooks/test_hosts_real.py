@@ -85,6 +85,8 @@ RUNS = {
     "claude-code": ("silent", "text"),
     "codex": tuple(FAILURES),
     "gemini-cli": ("killed", "status 1", "late", "silent", "text"),
+    "qwen-code": tuple(FAILURES),
+    "copilot-cli": ("late", "silent"),
 }
 
 
@@ -125,6 +127,8 @@ def test_the_calls_of_a_sub_agent(run: RealRun) -> None:
         "claude-code": ("Agent", {"description": "x", "prompt": prompt, "run_in_background": False}),
         "codex": ("multi_agent_v1/spawn_agent", {"message": prompt}),
         "gemini-cli": ("invoke_agent", {"agent_name": "helper", "prompt": prompt}),
+        "qwen-code": ("agent", {"description": "x", "prompt": prompt, "subagent_type": "general-purpose"}),
+        "copilot-cli": ("task", {"name": "x", "description": "x", "prompt": prompt, "agent_type": "general-purpose"}),
     }[run.program.host]
     mode = (*run.program.mode, *(["--model=gpt-5.1-codex"] if run.program.host == "codex" else []))
     assert run.run([[spawn], [run.program.bash("sleep 4")]], *mode) == {"sub-allowed"}

@@ -49,14 +49,14 @@ class Host(HookHost):
         )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
-        """Whether the tool failed: the host has an event of its own for failures."""
+        """Whether the tool failed: the host has an event for failures of its own; without a response, it is unknown."""
         response = payload.get("tool_response")
         if name == "PostToolUseFailure":
             return None if payload.get("is_interrupt") is True else True
         goes_on = isinstance(response, Mapping) and (
             response.get("interrupted") is True or "backgroundTaskId" in response
         )
-        return None if goes_on else False
+        return None if goes_on or response is None else False
 
     def asks_about(self, event: HookEvent) -> bool:
         return self.asks and event.name == "PreToolUse"

@@ -1,0 +1,57 @@
+"""GitHub Copilot CLI, as 1.0.102 runs hooks (November 2026)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from guardagent.hooks.calls import SHELL_TOOLS, add_hooks
+from guardagent.hooks.hook_event import HookEvent, HookKind
+from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
+
+_EXIT = re.compile(r"completed with exit code (-?\d+)>\s*\Z")
+
+
+class Host(ClaudeCodeHost):
+    """Has the events and answers of Claude Code, if their names are written like there; its calls have no id."""
+
+    title: ClassVar[str] = "GitHub Copilot CLI"
+    settings_path: ClassVar[str] = ".copilot/settings.json"
+    local_settings_path: ClassVar[str] = ".github/copilot/settings.local.json"
+    events: ClassVar[Mapping[str, HookKind]] = {
+        name: kind for name, kind in ClaudeCodeHost.events.items() if name != "PreSkillShellCommand"
+    }
+    caveats: ClassVar[tuple[str, ...]] = (
+        "it runs the tool if the hook takes too long",
+        "it skips the hooks of a folder that the user has not trusted",
+    )
+
+    def read(self, payload: Mapping[str, Any]) -> HookEvent:
+        result = payload.get("tool_result")
+        output = result.get("text_result_for_llm") if isinstance(result, Mapping) else payload.get("error")
+        return replace(super().read(payload), output=output)
+
+    def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
+        """Whether the tool failed: a command that fails has a result of the type `success`, with its exit status."""
+        result = payload.get("tool_result")
+        if name == "PostToolUseFailure" or not isinstance(result, Mapping):
+            return True if name == "PostToolUseFailure" else None
+        if result.get("result_type") != "success" or payload.get("tool_name") not in SHELL_TOOLS:
+            return result.get("result_type") != "success"
+        ended = _EXIT.search(str(result.get("text_result_for_llm", "")))
+        return None if ended is None else ended[1] != "0"
+
+    def agent_files(self, project: Path | None) -> tuple[Path, ...]:
+        shared = () if project is None else (project / ".github" / "copilot" / "settings.json",)
+        return (
+            self.settings_file(None),
+            self.settings_file(project),
+            *shared,
+            Path.home() / ".copilot" / "config.json",
+        )
+
+    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
+        add_hooks(settings, commands, timeout=self.seconds)
