@@ -86,7 +86,7 @@ RUNS = {
     "codex": tuple(FAILURES),
     "gemini-cli": ("killed", "status 1", "late", "silent", "text"),
     "qwen-code": tuple(FAILURES),
-    "copilot-cli": ("late", "silent"),
+    "copilot-cli": ("late", "silent", "text"),
 }
 
 
@@ -101,13 +101,14 @@ def test_a_hook_that_fails(run: RealRun, failure: str) -> None:
 
 
 def test_a_call_that_another_hook_changes(run: RealRun) -> None:
-    """The program runs the changed call; the history has what ran, as a call without a verdict."""
+    """The program, unless it is Qwen Code, runs the changed call; the history has what ran, without a verdict."""
     event, field = ("BeforeTool", "tool_input") if run.program.host == "gemini-cli" else ("PreToolUse", "updatedInput")
     output = {"hookEventName": event, "permissionDecision": "allow", field: {"command": "touch denied"}}
     run.add_hook(json.dumps({"hookSpecificOutput": output}))
-    assert run.run(touches(run, "allowed")) == {"denied"}
-    assert run.logged("unchecked", "decision") == [["deny"]]
-    assert ["ok"] not in run.logged("outcome", "status")
+    is_changed = run.program.host != "qwen-code"
+    assert run.run(touches(run, "allowed")) == ({"denied"} if is_changed else {"allowed"})
+    assert run.logged("unchecked", "decision") == ([["deny"]] if is_changed else [])
+    assert (["ok"] not in run.logged("outcome", "status")) == is_changed
 
 
 def test_the_outcomes_of_commands(run: RealRun) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from guardagent.hooks.calls import SHELL_TOOLS, add_hooks
-from guardagent.hooks.hook_event import HookEvent, HookKind
+from guardagent.hooks.hook_event import HookEvent, HookKind, text_field
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
 
 _EXIT = re.compile(r"completed with exit code (-?\d+)>\s*\Z")
@@ -26,13 +26,18 @@ class Host(ClaudeCodeHost):
     }
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook takes too long",
-        "it skips the hooks of a folder that the user has not trusted",
+        "it skips the hooks of a project whose folder the user has not trusted",
+        "a sub-agent of a sub-agent has a history of its own",
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
         result = payload.get("tool_result")
         output = result.get("text_result_for_llm") if isinstance(result, Mapping) else payload.get("error")
-        return replace(super().read(payload), output=output)
+        event, parent = replace(super().read(payload), output=output), text_field(payload, "parent_agent_id", "")
+        if not parent:
+            return event
+        kind = HookKind.OTHER if event.kind is HookKind.STOP else event.kind
+        return replace(event, session=parent, kind=kind)  # a sub-agent has a session of its own
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
         """Whether the tool failed: a command that fails has a result of the type `success`, with its exit status."""

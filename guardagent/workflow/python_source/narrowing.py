@@ -42,8 +42,9 @@ def narrowed(tree: FunctionTree) -> Mapping[int, tuple[NarrowedTo, ...]]:
         if isinstance(node, ast.IfExp):
             for test in _tests(node.test):
                 uses.add(test.name, test.sources, [node.body if test.truth else node.orelse])
-        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-            for place, statement in enumerate(block if isinstance(block, list) else ()):
+        blocks = [getattr(node, name, None) for name in ("body", "orelse", "finalbody")]
+        for block in (block for block in blocks if isinstance(block, list)):
+            for place, statement in enumerate(block):
                 if isinstance(statement, ast.If | ast.While):
                     uses.add_statement(statement, block[place + 1 :])
     return uses.sources
@@ -68,12 +69,12 @@ class _Uses:
             elif (last := fails[-1:]) and isinstance(last[0], ast.Assign) and bound_names(last[0]) == [name]:
                 self.add(name, (*sources, NarrowedTo(last[0].value, each=False)), after)
 
-    def add(self, name: str, sources: tuple[NarrowedTo, ...], code: Iterable[ast.AST]) -> None:
+    def add(self, name: str, sources: tuple[NarrowedTo, ...], code: Iterable[ast.stmt | ast.expr]) -> None:
         """Adds the uses of a name in some code, up to the next binding of the name."""
         for part in code if name not in self.outer else ():
             is_bound = any(name in bound_names(node) for node in ast.walk(part))
             if not is_bound or isinstance(part, ast.Assign | ast.Return):
-                here = statements([part]) if isinstance(part, ast.stmt) else statements(ast.Lambda(body=part))
+                here = statements([part] if isinstance(part, ast.stmt) else [ast.Expr(part)])
                 self.sources |= {id(node): sources for node in here if isinstance(node, ast.Name) and node.id == name}
             if is_bound:
                 return
