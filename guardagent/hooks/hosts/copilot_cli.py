@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import SHELL_TOOLS, add_hooks
+from guardagent.hooks.calls import SHELL_TOOLS
 from guardagent.hooks.hook_event import HookEvent, HookKind, text_field
+from guardagent.hooks.hosts.claude_code import EVENTS
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
 
 _EXIT = re.compile(r"completed with exit code (-?\d+)>\s*\Z")
@@ -21,9 +22,8 @@ class Host(ClaudeCodeHost):
     title: ClassVar[str] = "GitHub Copilot CLI"
     settings_path: ClassVar[str] = ".copilot/settings.json"
     local_settings_path: ClassVar[str] = ".github/copilot/settings.local.json"
-    events: ClassVar[Mapping[str, HookKind]] = {
-        name: kind for name, kind in ClaudeCodeHost.events.items() if name != "PreSkillShellCommand"
-    }
+    events: ClassVar[Mapping[str, HookKind]] = EVENTS
+    hook_options: ClassVar[Mapping[str, Any]] = {}
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook takes too long",
         "it skips the hooks of a project whose folder the user has not trusted",
@@ -41,9 +41,9 @@ class Host(ClaudeCodeHost):
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
         """Whether the tool failed: a command that fails has a result of the type `success`, with its exit status."""
-        result = payload.get("tool_result")
-        if name == "PostToolUseFailure" or not isinstance(result, Mapping):
-            return True if name == "PostToolUseFailure" else None
+        result = payload.get("tool_result", {"result_type": "failure"} if name == "PostToolUseFailure" else None)
+        if not isinstance(result, Mapping):
+            return None
         if result.get("result_type") != "success" or payload.get("tool_name") not in SHELL_TOOLS:
             return result.get("result_type") != "success"
         ended = _EXIT.search(str(result.get("text_result_for_llm", "")))
@@ -57,6 +57,3 @@ class Host(ClaudeCodeHost):
             *shared,
             Path.home() / ".copilot" / "config.json",
         )
-
-    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
-        add_hooks(settings, commands, timeout=self.seconds)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import add_hooks
 from guardagent.hooks.hook_event import HookEvent, HookHost, HookKind
+from guardagent.hooks.hosts.claude_code import EVENTS
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
 
 
@@ -18,12 +18,11 @@ class Host(ClaudeCodeHost):
     title: ClassVar[str] = "Qwen Code"
     settings_path: ClassVar[str] = ".qwen/settings.json"
     local_settings_path: ClassVar[str] = ""
-    events: ClassVar[Mapping[str, HookKind]] = {
-        name: kind for name, kind in ClaudeCodeHost.events.items() if name != "PreSkillShellCommand"
-    }
+    events: ClassVar[Mapping[str, HookKind]] = EVENTS
+    hook_options: ClassVar[Mapping[str, Any]] = {}
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook cannot start, is killed or takes too long",
-        "it skips the hooks of a project that is no trusted folder, and '--bare' and '--safe-mode' skip all",
+        "it skips the hooks of a project whose folder is not trusted; '--bare' and '--safe-mode' skip all",
     )
 
     def read(self, payload: Mapping[str, Any]) -> HookEvent:
@@ -39,6 +38,3 @@ class Host(ClaudeCodeHost):
 
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
         return (*HookHost.agent_files(self, project), Path.home() / ".qwen" / "trustedFolders.json")
-
-    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
-        add_hooks(settings, commands, timeout=self.seconds)

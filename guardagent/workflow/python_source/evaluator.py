@@ -338,8 +338,6 @@ class Evaluator:
         if isinstance(owner, Instance):
             names = key.strings
             return union((types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
-        if (members := types.members_of(self, owner)) is not None:
-            return union(map(functools.partial(self.attribute, owner), key.strings) if key.strings else members)
         pairs = self.pairs(owner)
         if pairs is not None and isinstance(owner, Sequence | list | tuple):
             key = Values(tuple(_from_start(value, len(pairs)) for value in key.known), key.complete, key.cyclic)

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
-from guardagent.workflow.python_source import stubs, types
+from guardagent.workflow.python_source import stubs
 from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
 from guardagent.workflow.python_source.evaluator import defaults_of, underlying
 from guardagent.workflow.python_source.modules import (
@@ -506,8 +506,7 @@ class Interpreter(Program):
             case ast.Attribute(value=ast.Name(id="sys"), attr="modules") if self.executing:
                 self.effects.open_all(node, scope)
         owner = self.value(node.value, scope)
-        kinds = [isinstance(value, Class) or stubs.kind_of(self, value) for value in owner.known]
-        if kinds and all(kinds) and not any(map(types.is_enumeration, owner.known)):
+        if owner.known and all(isinstance(value, Class) or stubs.kind_of(self, value) for value in owner.known):
             return owner  # a class with its parameters, as in `Agent[Context]`
         return super()._subscript(node, scope)
 

@@ -10,26 +10,15 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from guardagent.workflow.python_source.paths import block_ends, has_break
 from guardagent.workflow.python_source.scopes import bound_names, statements
 from guardagent.workflow.python_source.values import FunctionTree
 
-
-class NarrowedTo(NamedTuple):
-    """A name can be the value of an expression, or, if `each`, one of its elements."""
-
-    expression: ast.expr
-    each: bool
-
-
-class _Test(NamedTuple):
-    """If a condition is `truth`, a name is from one of some sources."""
-
-    name: str
-    sources: tuple[NarrowedTo, ...]
-    truth: bool
+NarrowedTo = tuple[ast.expr, bool]
+"""An expression whose value a name has; or, if true, one of whose elements."""
+_Test = tuple[str, tuple[NarrowedTo, ...], bool]
+"""A name, what it is narrowed to, and the truth of the condition that says so."""
 
 
 @lru_cache(maxsize=1024)
@@ -40,8 +29,8 @@ def narrowed(tree: FunctionTree) -> Mapping[int, tuple[NarrowedTo, ...]]:
     )
     for node in (tree, *statements(tree)):
         if isinstance(node, ast.IfExp):
-            for test in _tests(node.test):
-                uses.add(test.name, test.sources, [node.body if test.truth else node.orelse])
+            for name, sources, truth in _tests(node.test):
+                uses.add(name, sources, [node.body if truth else node.orelse])
         blocks = [getattr(node, name, None) for name in ("body", "orelse", "finalbody")]
         for block in (block for block in blocks if isinstance(block, list)):
             for place, statement in enumerate(block):
@@ -67,7 +56,7 @@ class _Uses:
             elif block_ends(fails):
                 self.add(name, sources, after)
             elif (last := fails[-1:]) and isinstance(last[0], ast.Assign) and bound_names(last[0]) == [name]:
-                self.add(name, (*sources, NarrowedTo(last[0].value, each=False)), after)
+                self.add(name, (*sources, (last[0].value, False)), after)
 
     def add(self, name: str, sources: tuple[NarrowedTo, ...], code: Iterable[ast.stmt | ast.expr]) -> None:
         """Adds the uses of a name in some code, up to the next binding of the name."""
@@ -81,19 +70,22 @@ class _Uses:
 
 
 def _tests(test: ast.expr) -> Iterator[_Test]:
+    if any(
+        isinstance(part, ast.NamedExpr) for part in list(ast.walk(test))[1:] if part is not getattr(test, "left", 0)
+    ):
+        return  # it binds names itself
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            yield from (each._replace(truth=not each.truth) for each in _tests(inner))
+            yield from ((name, sources, not truth) for name, sources, truth in _tests(inner))
         case ast.BoolOp(op=op, values=parts):
             every = [list(_tests(part)) for part in parts]
             wanted = isinstance(op, ast.And)  # a true `and` has true parts only, a false `or` false ones
-            yield from (each for tests in every for each in tests if each.truth is wanted)
-            ways = [next((each for each in tests if each.truth is not wanted), None) for tests in every]
-            if (first := ways[0]) and all(way and way.name == first.name for way in ways):
-                yield first._replace(sources=tuple(source for way in ways if way for source in way.sources))
+            yield from (each for tests in every for each in tests if each[2] is wanted)
+            ways = [next((each for each in tests if each[2] is not wanted), ("", (), wanted)) for tests in every]
+            if ways[0][0] and len({name for name, _, _ in ways}) == 1:
+                yield ways[0][0], tuple(source for _, sources, _ in ways for source in sources), not wanted
         case ast.Compare(
             left=ast.Name(id=name) | ast.NamedExpr(target=ast.Name(id=name)), ops=[sign], comparators=[of]
         ):
             if isinstance(sign, ast.In | ast.NotIn | ast.Eq | ast.NotEq):
-                source = NarrowedTo(of, each=isinstance(sign, ast.In | ast.NotIn))
-                yield _Test(name, (source,), isinstance(sign, ast.In | ast.Eq))
+                yield name, ((of, isinstance(sign, ast.In | ast.NotIn)),), isinstance(sign, ast.In | ast.Eq)

@@ -147,15 +147,8 @@ def _bound_by(node: ast.AST) -> Iterable[tuple[str, Binding]]:
         case ast.withitem(optional_vars=ast.expr() as target):
             return [(name, Binding(None)) for name in _target_names(target)]
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            return [(name, _matched(getattr(node, "pattern", None)))]
+            return [(name, Binding(None))]
     return []
-
-
-def _matched(pattern: ast.pattern | None) -> Binding:
-    """Returns the binding of `case "a" | "b" as name`."""
-    ways = pattern.patterns if isinstance(pattern, ast.MatchOr) else [pattern]
-    values = [way.value for way in ways if isinstance(way, ast.MatchValue)]
-    return Binding(ast.Tuple(values), (EACH,)) if len(values) == len(ways) else Binding(None)
 
 
 def _changed_by(node: ast.Call, method: str) -> list[Binding]:

@@ -51,17 +51,8 @@ def f(n):
     while (n := n.strip()) not in KNOWN: n += " "
     return n
 
-# the name of a case: a b c
-def f(n):
-    match n:
-        case "a" | "b" as m: return m
-    return "c"
-
 # a member of an enumeration: a b
 def f(n): return Kind(n).value
-
-# a member by its name: a b
-def f(n): return Kind[n].value
 
 # part of a text: ?
 def f(n): return n if n in "ab" else "c"
@@ -71,6 +62,11 @@ def f(n):
     if n in KNOWN:
         n = input()
         return n
+    return "c"
+
+# bound in the test: ?
+def f(n):
+    if n in KNOWN and (n := input()): return n
     return "c"
 
 # a loop that ends early: ?
