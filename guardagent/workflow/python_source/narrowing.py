@@ -70,10 +70,9 @@ class _Uses:
 
 
 def _tests(test: ast.expr) -> Iterator[_Test]:
-    if any(
-        isinstance(part, ast.NamedExpr) for part in list(ast.walk(test))[1:] if part is not getattr(test, "left", 0)
-    ):
-        return  # it binds names itself
+    binds = [part for part in ast.walk(test) if isinstance(part, ast.NamedExpr)]
+    if binds and binds != [getattr(test, "left", None)]:
+        return  # it may bind the name again
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             yield from ((name, sources, not truth) for name, sources, truth in _tests(inner))
