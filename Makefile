@@ -70,7 +70,7 @@ test-newest-framework-%:
 	.venv-$*-newest/bin/pytest -p no:xdist -W default tests/frameworks/$(subst -,_,$*)
 
 # The hooks in the newest programs of coding agents, against a scripted model. It prints their versions.
-HOST_PACKAGES ?= @anthropic-ai/claude-code @openai/codex @google/gemini-cli
+HOST_PACKAGES ?= @anthropic-ai/claude-code @openai/codex @google/gemini-cli @qwen-code/qwen-code @github/copilot
 
 test-hosts-real: .venv-hosts/ready
 	.venv-hosts/bin/pip install --quiet --disable-pip-version-check -e '.[hooks,mcp]'

@@ -221,6 +221,8 @@ HOOK = {
             ("codex", "Codex CLI"),
             ("cursor", "Cursor"),
             ("gemini-cli", "Gemini CLI"),
+            ("qwen-code", "Qwen Code"),
+            ("copilot-cli", "GitHub Copilot CLI"),
         )
     },
     "install": LazyCommand("hooks", "install", "Install the hooks of coding agents, with a copy of a policy."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -20,13 +21,10 @@ from guardagent.errors import InputError
 if TYPE_CHECKING:
     from guardagent.hooks.hook_state import Mode, PendingAsk, PendingAsks
 
-HostName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The coding agent: claude-code, codex, cursor or gemini-cli.")
-]
+_NAMES = "claude-code, codex, cursor, gemini-cli, qwen-code or copilot-cli"
+HostName = Annotated[str, typer.Argument(metavar="NAME", help=f"The coding agent: {_NAMES}.")]
 PolicyFile = Annotated[Path, typer.Option("-p", "--policies", help="The policy file.")]
-HostNames = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="The coding agents: claude-code, codex, cursor or gemini-cli.")
-]
+HostNames = Annotated[list[str], typer.Argument(metavar="NAME...", help=f"The coding agents: {_NAMES}.")]
 SomeHosts = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="The coding agents; without one, all with hooks here.")
 ]
@@ -48,24 +46,20 @@ AskPlace = Annotated[
 ]
 
 
-def claude_code(*, policies: PolicyFile) -> None:
-    """Answer one event of Claude Code, from standard input. For tries: installed hooks are faster."""
-    _run("claude_code", policies)
+def _answers(module: str, title: str) -> Callable[..., None]:
+    def answer(*, policies: PolicyFile) -> None:
+        _run(module, policies)
+
+    answer.__doc__ = f"Answer one event of {title}, from standard input. For tries: installed hooks are faster."
+    return answer
 
 
-def codex(*, policies: PolicyFile) -> None:
-    """Answer one event of Codex CLI, from standard input. For tries: installed hooks are faster."""
-    _run("codex", policies)
-
-
-def cursor(*, policies: PolicyFile) -> None:
-    """Answer one event of Cursor, from standard input. For tries: installed hooks are faster."""
-    _run("cursor", policies)
-
-
-def gemini_cli(*, policies: PolicyFile) -> None:
-    """Answer one event of Gemini CLI, from standard input. For tries: installed hooks are faster."""
-    _run("gemini_cli", policies)
+claude_code = _answers("claude_code", "Claude Code")
+codex = _answers("codex", "Codex CLI")
+cursor = _answers("cursor", "Cursor")
+gemini_cli = _answers("gemini_cli", "Gemini CLI")
+qwen_code = _answers("qwen_code", "Qwen Code")
+copilot_cli = _answers("copilot_cli", "GitHub Copilot CLI")
 
 
 def _run(name: str, policies: Path) -> None:

@@ -359,6 +359,8 @@ _SIGNS = {  # the settings folder, the file of a project, and the program
     "codex": (".codex", "AGENTS.md", "codex"),
     "cursor": (".cursor", ".cursorrules", "cursor-agent"),
     "gemini-cli": (".gemini", "GEMINI.md", "gemini"),
+    "qwen-code": (".qwen", "QWEN.md", "qwen"),
+    "copilot-cli": (".github/copilot", ".github/copilot-instructions.md", "copilot"),
 }
 _SKIPPED = frozenset((".venv", "venv", "node_modules", ".git", "site-packages", "build", "dist", ".tox"))
 _CODING = ("shell", "filesystem", "git", "secrets", "tests_first", "network", "runaway")

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from guardagent.hooks.installation import host_named
+
 POLICY = """\
 version: 1
 unlisted: allow
@@ -20,11 +22,16 @@ include:
   - guardagent:git
   - guardagent:tests_first
 """
-HOSTS = ("claude-code", "codex", "cursor", "gemini-cli")
-SHELLS = {"claude-code": "Bash", "codex": "Bash", "cursor": "Shell", "gemini-cli": "run_shell_command"}
+HOSTS = ("claude-code", "codex", "cursor", "gemini-cli", "qwen-code", "copilot-cli")
+SHELLS = {**dict.fromkeys(HOSTS, "Bash"), "cursor": "Shell"} | dict.fromkeys(
+    ("gemini-cli", "qwen-code"), "run_shell_command"
+)
+WITHOUT_IDS = ("gemini-cli", "copilot-cli")
 EVENTS = {
-    "claude-code": {"before": "PreToolUse", "after": "PostToolUse", "prompt": "UserPromptSubmit", "stop": "Stop"},
-    "codex": {"before": "PreToolUse", "after": "PostToolUse", "prompt": "UserPromptSubmit", "stop": "Stop"},
+    **{
+        host: {"before": "PreToolUse", "after": "PostToolUse", "prompt": "UserPromptSubmit", "stop": "Stop"}
+        for host in HOSTS
+    },
     "cursor": {"before": "preToolUse", "after": "postToolUse", "prompt": "beforeSubmitPrompt", "stop": "stop"},
     "gemini-cli": {"before": "BeforeTool", "after": "AfterTool", "prompt": "BeforeAgent", "stop": "AfterAgent"},
 }
@@ -39,6 +46,7 @@ def event(host: str, kind: str, project: Path, session: str = "s1", **fields: An
     common = {"session_id": session, "transcript_path": "/home/ann/t.jsonl", "cwd": str(project)}
     more = {"timestamp": "2026-11-24T10:00:00Z"} if host == "gemini-cli" else {"permission_mode": "default"}
     turn = {"turn_id": "t1", "model": "m"} if host == "codex" else {}
+    turn |= {"submitted_prompt": "x"} if host == "qwen-code" and kind == "prompt" else {}
     return {**common, **more, **turn, "hook_event_name": name, **fields}
 
 
@@ -90,14 +98,9 @@ class HookUser:
 
     def hooks(self) -> dict[str, str]:
         """Returns the command of each event in the settings of the user, or in those of the project."""
-        settings = {
-            "claude-code": ".claude/settings.json",
-            "codex": ".codex/hooks.json",
-            "cursor": ".cursor/hooks.json",
-        }
-        path = self.home / settings.get(self.host, ".gemini/settings.json")
+        path = self.home / host_named(self.host).settings_path
         if not path.exists():
-            path = self.project / ".claude" / "settings.local.json"
+            path = host_named(self.host).settings_file(self.project)
         groups = json.loads(path.read_text())["hooks"]
         return {
             name: (group[0]["hooks"][0] if "hooks" in group[0] else group[0])["command"]
@@ -109,20 +112,23 @@ class HookUser:
     def before(self, tool: str, args: Mapping[str, Any], call_id: str = "", **fields: Any) -> str:
         """Proposes a call. Returns allow, deny or ask, as the host would read the answer."""
         self._calls += 1
-        named = {} if self.host == "gemini-cli" else {"tool_use_id": call_id or f"call-{self._calls}"}
+        named = {} if self.host in WITHOUT_IDS else {"tool_use_id": call_id or f"call-{self._calls}"}
         return decision(self.host, self.send("before", tool_name=tool, tool_input=dict(args), **named, **fields))
 
     def after(
         self, tool: str, args: Mapping[str, Any], call_id: str = "", *, failed: bool = False, **fields: Any
     ) -> None:
         """Tells the outcome of a call."""
-        named = {} if self.host == "gemini-cli" else {"tool_use_id": call_id or f"call-{self._calls}"}
+        named = {} if self.host in WITHOUT_IDS else {"tool_use_id": call_id or f"call-{self._calls}"}
         kind, outcome = self._outcome(failed=failed)
         done = self.send(kind, tool_name=tool, tool_input=dict(args), **named, **outcome, **fields)
         assert done.returncode == 0, done.stderr
 
     def _outcome(self, *, failed: bool) -> tuple[str, dict[str, Any]]:
-        if self.host == "claude-code":
+        if self.host == "copilot-cli":
+            text = f"x\n<shellId: 0 completed with exit code {int(failed)}>"
+            return "after", {"tool_result": {"result_type": "success", "text_result_for_llm": text}}
+        if self.host in ("claude-code", "qwen-code"):
             return (
                 ("PostToolUseFailure", {"error": "exit code 1"})
                 if failed
@@ -170,7 +176,7 @@ def decision(host: str, ran: subprocess.CompletedProcess[str]) -> str:
     if not ran.stdout.strip():
         return "allow"
     answer = json.loads(ran.stdout)
-    if host in ("claude-code", "codex"):
+    if host not in ("cursor", "gemini-cli"):
         hook_specific_output = answer.get("hookSpecificOutput", {})
         assert hook_specific_output.get("permissionDecisionReason") or not hook_specific_output
         return str(hook_specific_output.get("permissionDecision", "allow"))

@@ -6,6 +6,7 @@ A program runs without a terminal, in a home and a project of its own.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -182,10 +183,16 @@ projects."{user.project}" = {{trust_level = "trusted"}}
 """)
 
 
-def _gemini_settings(user: HookUser, _url: str) -> None:
-    path = user.home / ".gemini" / "settings.json"
-    more = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+def _gemini_settings(user: HookUser, _url: str, host: str = "gemini", auth: str = "gemini-api-key") -> None:
+    path = user.home / f".{host}" / "settings.json"
+    more = {"security": {"auth": {"selectedType": auth}}, "privacy": {"usageStatisticsEnabled": False}}
     path.write_text(json.dumps({**json.loads(path.read_text()), **more, **_mcp_servers(user)}))
+
+
+def _copilot_settings(user: HookUser, _url: str) -> None:
+    servers = _mcp_servers(user)
+    servers["mcpServers"]["shop"] |= {"type": "local", "tools": ["*"]}
+    (user.home / ".copilot" / "mcp-config.json").write_text(json.dumps(servers))
 
 
 PROGRAMS = [
@@ -231,5 +238,38 @@ PROGRAMS = [
         lambda url: {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": url},
         _gemini_settings,
         ("--approval-mode=yolo",),
+    ),
+    RealProgram(
+        "qwen-code",
+        "qwen",
+        ("run_shell_command", "command"),
+        ("run_shell_command", "mcp__shop__touch"),
+        "mcp__shop__touch",
+        ("--prompt={prompt}",),
+        lambda url: {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "qwen3-coder-plus"},
+        functools.partial(_gemini_settings, host="qwen", auth="openai"),
+        ("--approval-mode=yolo",),
+        tuple(
+            (f"--approval-mode={mode}", "--allowed-tools=run_shell_command")
+            for mode in ("default", "auto-edit", "auto", "plan")
+        ),
+    ),
+    RealProgram(
+        "copilot-cli",
+        "copilot",
+        ("bash", "command"),
+        ("Bash", "shop-touch"),
+        "shop-touch",
+        ("--prompt={prompt}", "--trust-folder"),
+        lambda url: {
+            "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_MODEL": "gpt-4.1",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        },
+        _copilot_settings,
+        ("--allow-all",),
+        (("--allow-tool=shell",),),
     ),
 ]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from guardagent.hooks.installation import host_named
 from tests.hooks.payloads import EVENTS, HOSTS, SHELLS, HookUser, decision, event
 
 pytest.importorskip("tree_sitter_bash")
@@ -40,7 +41,7 @@ def test_events_have_the_documented_answers(user: HookUser) -> None:
     """Calls are allowed, denied or left to a person; unknown fields are ignored, fields of another type deny."""
     assert user.run("ls -la") == "allow"
     assert user.run("rm -rf ~") == "deny"
-    assert user.run("python3 script.py $UNKNOWN") == ("ask" if user.host == "claude-code" else "deny")
+    assert user.run("python3 script.py $UNKNOWN") == ("ask" if host_named(user.host).asks else "deny")
     fields: dict[str, Any] = {"tool_name": SHELLS[user.host], "tool_input": {"command": "ls", "new": [1]}}
     assert decision(user.host, user.send("before", **fields, future={"x": None})) == "allow", "old versions give no id"
     payload = event(user.host, "before", user.project, **fields)
@@ -164,7 +165,7 @@ def test_a_project_is_guarded_on_trial_and_then_enforced(tmp_path: Path) -> None
 
 
 def test_temporal_rules_hold_over_subagents_parallel_hooks_and_a_resume(user: HookUser) -> None:
-    shell, stopped = SHELLS[user.host], "ask" if user.host == "claude-code" else "deny"
+    shell, stopped = SHELLS[user.host], "ask" if host_named(user.host).asks else "deny"
     passed = "deny" if user.host == "codex" else "allow"  # its events have no exit status
     assert user.run("touch src.py") == "allow"
     assert user.run("pytest", failed=True) == "allow"

@@ -155,6 +155,7 @@ def test_a_command_of_a_skill_is_judged_before_it_runs(tmp_path: Path) -> None:
         ("claude-code", {"stdout": "", "backgroundTaskId": "b1"}),
         ("codex", '{"exit_code": 0}'),
         ("gemini-cli", {"llmContent": "<untrusted_context>\nOutput: (empty)\nSignal: 9\n</untrusted_context>"}),
+        ("claude-code", None),  # Copilot CLI runs its hooks, too, with results of another name
         ("gemini-cli", {"llmContent": "Command moved to background (PID: 7). Output hidden."}),
     ],
 )

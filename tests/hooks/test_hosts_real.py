@@ -85,6 +85,8 @@ RUNS = {
     "claude-code": ("silent", "text"),
     "codex": tuple(FAILURES),
     "gemini-cli": ("killed", "status 1", "late", "silent", "text"),
+    "qwen-code": tuple(FAILURES),
+    "copilot-cli": ("late", "silent", "text"),
 }
 
 
@@ -99,13 +101,14 @@ def test_a_hook_that_fails(run: RealRun, failure: str) -> None:
 
 
 def test_a_call_that_another_hook_changes(run: RealRun) -> None:
-    """The program runs the changed call; the history has what ran, as a call without a verdict."""
+    """The program, unless it is Qwen Code, runs the changed call; the history has what ran, without a verdict."""
     event, field = ("BeforeTool", "tool_input") if run.program.host == "gemini-cli" else ("PreToolUse", "updatedInput")
     output = {"hookEventName": event, "permissionDecision": "allow", field: {"command": "touch denied"}}
     run.add_hook(json.dumps({"hookSpecificOutput": output}))
-    assert run.run(touches(run, "allowed")) == {"denied"}
-    assert run.logged("unchecked", "decision") == [["deny"]]
-    assert ["ok"] not in run.logged("outcome", "status")
+    is_changed = run.program.host != "qwen-code"
+    assert run.run(touches(run, "allowed")) == ({"denied"} if is_changed else {"allowed"})
+    assert run.logged("unchecked", "decision") == ([["deny"]] if is_changed else [])
+    assert (["ok"] not in run.logged("outcome", "status")) == is_changed
 
 
 def test_the_outcomes_of_commands(run: RealRun) -> None:
@@ -125,6 +128,8 @@ def test_the_calls_of_a_sub_agent(run: RealRun) -> None:
         "claude-code": ("Agent", {"description": "x", "prompt": prompt, "run_in_background": False}),
         "codex": ("multi_agent_v1/spawn_agent", {"message": prompt}),
         "gemini-cli": ("invoke_agent", {"agent_name": "helper", "prompt": prompt}),
+        "qwen-code": ("agent", {"description": "x", "prompt": prompt, "subagent_type": "general-purpose"}),
+        "copilot-cli": ("task", {"name": "x", "description": "x", "prompt": prompt, "agent_type": "general-purpose"}),
     }[run.program.host]
     mode = (*run.program.mode, *(["--model=gpt-5.1-codex"] if run.program.host == "codex" else []))
     assert run.run([[spawn], [run.program.bash("sleep 4")]], *mode) == {"sub-allowed"}

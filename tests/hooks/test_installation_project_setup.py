@@ -74,6 +74,7 @@ def test_a_project_gets_a_policy_and_its_last_sessions_are_replayed(
         ("claude-code", ".claude/settings.local.json", ".claude/settings.json", True),
         ("cursor", ".cursor/hooks.json", "", True),
         ("gemini-cli", ".gemini/settings.json", "", True),
+        ("copilot-cli", ".github/copilot/settings.local.json", ".github/copilot/settings.json", True),
         ("codex", ".codex/hooks.json", ".codex/hooks.json", False),
         ("claude-code", ".claude/settings.local.json", ".claude/settings.local.json", False),
     ],
@@ -84,7 +85,7 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     """Settings that git tracks are left alone; the backup is elsewhere."""
     monkeypatch.setenv("XDG_STATE_HOME", str(project.parent / "state"))
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)  # noqa: S607
-    (project / settings).parent.mkdir(exist_ok=True)
+    (project / settings).parent.mkdir(parents=True, exist_ok=True)
     (project / settings).write_text("{}")
     if tracked:
         (project / tracked).write_text("{}")
@@ -212,7 +213,9 @@ def test_an_approval_ends_after_an_hour(tmp_path: Path) -> None:
     assert [question.name for question in asks.pending()] == [name], "it can be requested again"
 
 
-@pytest.mark.parametrize("name", ["claude-code", "codex", "cursor", "gemini-cli", "claude_code"])
+@pytest.mark.parametrize(
+    "name", ["claude-code", "codex", "cursor", "gemini-cli", "qwen-code", "copilot-cli", "claude_code"]
+)
 def test_a_host_has_the_name_of_the_help(name: str) -> None:
     assert host_named(name).title
 
@@ -232,4 +235,4 @@ def test_an_unknown_host_proposes_the_spelling_of_the_help(name: str, nearest: s
         host_named(name)
     text = str(refused.value)
     assert (f"did you mean {nearest!r}?" in text) is (nearest is not None)
-    assert text.endswith("known: claude-code, codex, cursor, gemini-cli")
+    assert text.endswith("known: claude-code, codex, copilot-cli, cursor, gemini-cli, qwen-code")

@@ -11,6 +11,15 @@ from typing import Any, ClassVar
 from guardagent.hooks.calls import add_hooks
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind, HookOutput, denied
 
+EVENTS = {
+    "PreToolUse": HookKind.BEFORE,
+    "PostToolUse": HookKind.AFTER,
+    "PostToolUseFailure": HookKind.AFTER,
+    "UserPromptSubmit": HookKind.PROMPT,
+    "Stop": HookKind.STOP,
+    "SessionStart": HookKind.START,
+}
+
 
 class Host(HookHost):
     """Answers `PreToolUse` with a permission decision. An allowed call still passes the host's own permissions."""
@@ -21,14 +30,10 @@ class Host(HookHost):
     local_settings_path: ClassVar[str] = ".claude/settings.local.json"
     off_switch: ClassVar[str] = "disableAllHooks"
     events: ClassVar[Mapping[str, HookKind]] = {
-        "PreToolUse": HookKind.BEFORE,
+        **EVENTS,
         "PreSkillShellCommand": HookKind.BEFORE,  # a command in the text of a skill; it has no event after it
-        "PostToolUse": HookKind.AFTER,
-        "PostToolUseFailure": HookKind.AFTER,
-        "UserPromptSubmit": HookKind.PROMPT,
-        "Stop": HookKind.STOP,
-        "SessionStart": HookKind.START,
     }
+    hook_options: ClassVar[Mapping[str, Any]] = {"onFailure": "block"}
     prompt_events: ClassVar[tuple[str, ...]] = ("PermissionRequest",)
     caveats: ClassVar[tuple[str, ...]] = (
         "before 2.1.295 it runs the tool if the hook cannot start or takes too long; later ones obey 'onFailure'",
@@ -49,14 +54,14 @@ class Host(HookHost):
         )
 
     def has_failed(self, name: str, payload: Mapping[str, Any]) -> bool | None:
-        """Whether the tool failed: the host has an event of its own for failures."""
+        """Whether the tool failed: the host has an event for failures of its own; without a response, it is unknown."""
         response = payload.get("tool_response")
         if name == "PostToolUseFailure":
             return None if payload.get("is_interrupt") is True else True
         goes_on = isinstance(response, Mapping) and (
             response.get("interrupted") is True or "backgroundTaskId" in response
         )
-        return None if goes_on else False
+        return None if goes_on or response is None else False
 
     def asks_about(self, event: HookEvent) -> bool:
         return self.asks and event.name == "PreToolUse"
@@ -80,4 +85,4 @@ class Host(HookHost):
         return (*super().agent_files(project), *shared, Path.home() / ".claude.json")
 
     def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
-        add_hooks(settings, commands, timeout=self.seconds, onFailure="block")
+        add_hooks(settings, commands, timeout=self.seconds, **self.hook_options)

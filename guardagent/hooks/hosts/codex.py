@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from guardagent.hooks.calls import SHELL_TOOLS, add_hooks
-from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookKind, HookOutput
+from guardagent.hooks.calls import SHELL_TOOLS
+from guardagent.hooks.hook_event import HookKind
+from guardagent.hooks.hosts.claude_code import EVENTS
 from guardagent.hooks.hosts.claude_code import Host as ClaudeCodeHost
 
 
@@ -21,10 +21,9 @@ class Host(ClaudeCodeHost):
     settings_path: ClassVar[str] = ".codex/hooks.json"
     local_settings_path: ClassVar[str] = ""
     events: ClassVar[Mapping[str, HookKind]] = {
-        name: kind
-        for name, kind in ClaudeCodeHost.events.items()
-        if name not in ("PostToolUseFailure", "PreSkillShellCommand")
+        name: kind for name, kind in EVENTS.items() if name != "PostToolUseFailure"
     }
+    hook_options: ClassVar[Mapping[str, Any]] = {}
     caveats: ClassVar[tuple[str, ...]] = (
         "it runs the tool if the hook cannot start, crashes or takes too long",
         "it skips the hooks, without a word, until the user has trusted them with '/hooks', also after each change",
@@ -36,14 +35,6 @@ class Host(ClaudeCodeHost):
         """Whether the tool failed: others have no event then, but the response of a shell is the output alone."""
         return None if payload.get("tool_name") in SHELL_TOOLS else False
 
-    def write(self, event: HookEvent, answer: HookAnswer) -> HookOutput:
-        if answer.decision is HookDecision.ALLOW and event.kind is HookKind.BEFORE:
-            return HookOutput(json.dumps({"systemMessage": answer.note})) if answer.note else HookOutput()
-        return super().write(event, answer)
-
     def agent_files(self, project: Path | None) -> tuple[Path, ...]:
         folders = [Path.home() / ".codex", *([] if project is None else [project / ".codex"])]
         return tuple(folder / name for folder in folders for name in ("hooks.json", "config.toml", "requirements.toml"))
-
-    def install(self, settings: dict[str, Any], commands: Mapping[str, str]) -> None:
-        add_hooks(settings, commands, timeout=self.seconds)

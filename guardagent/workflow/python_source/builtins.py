@@ -126,6 +126,7 @@ def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], V
         "builtins.range": _range,
         "itertools.chain": _chain,
         "pydantic.Field": _field_default,
+        "dataclasses.field": _field_default,
     }
 
 
@@ -281,8 +282,11 @@ def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -
     return exactly(Sequence((values,), ordered=False))
 
 
-def _field_default(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
+def _field_default(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     """Returns the default of a field of a model; unknown if it has none."""
+    factory = arguments.values_of("default_factory").known
+    if len(factory) == 1:
+        return evaluator.call(factory[0], Arguments())
     default = arguments.get("default", 0)
     return UNKNOWN if default is None or default.known == (...,) else default
 
@@ -397,11 +401,6 @@ def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     return _of_live(evaluator, owner, name)
 
 
-def members_of(owner: type) -> tuple[object, ...] | None:
-    """Returns the members of an enumeration; None for another class."""
-    return tuple(owner) if isinstance(owner, EnumType) else None
-
-
 def call_method(target: object) -> MethodType | None:
     """Returns the `__call__` method of a live object, if its class defines one in Python."""
     method = inspect.getattr_static(type(target), "__call__", None)
@@ -493,8 +492,7 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
         values = evaluator.name(name, scope)
-        is_enum = any("Enum" in ast_name for ast_name in bases_of(owner))
-        return exactly(*values.known) if is_enum and values.complete else values
+        return exactly(*values.known) if types.is_enumeration(owner) and values.complete else values
     for base in owner.tree.bases:
         for parent in evaluator.value(base, owner.scope).known:
             if isinstance(parent, Class) and (values := _of_class(evaluator, parent, name)).known:
@@ -502,17 +500,12 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     return UNKNOWN
 
 
-def bases_of(owner: Class) -> list[str]:
-    """Returns the names of the base classes of a class in code."""
-    return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
-
-
 def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
     """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
     values = _of_class(evaluator, maker, name)
     if values.known:
         return Values(tuple(_bound_method(owner, value) for value in values.known), values.complete)
-    if any("Enum" in base for base in bases_of(maker)):
+    if types.is_enumeration(maker):
         return UNKNOWN
     return types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 

@@ -18,6 +18,7 @@ from types import FunctionType, MethodType
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source import builtins, types
+from guardagent.workflow.python_source.narrowing import narrowed
 from guardagent.workflow.python_source.scopes import (
     ADDED,
     EACH,
@@ -42,6 +43,7 @@ from guardagent.workflow.python_source.values import (
     CallResult,
     Class,
     Function,
+    FunctionTree,
     ImportedName,
     Instance,
     NameScope,
@@ -56,6 +58,7 @@ from guardagent.workflow.python_source.values import (
     mutates_nothing,
     plain_string,
     small,
+    union,
 )
 
 MOST_STEPS = 50_000
@@ -75,6 +78,7 @@ _ORDERS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
 _BOOLEANS = Values((True, False))
+_COLLECTIONS = (Sequence, Table, list, tuple, set, frozenset, dict)
 
 
 def is_applied(target: object) -> bool:
@@ -198,7 +202,7 @@ class Evaluator:
 
     def elements(self, values: Values) -> Values:
         """Returns the possible elements of a collection."""
-        return _union((self._elements(value) for value in values.known), values)
+        return union((self._elements(value) for value in values.known), values)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         """Returns the possible results of a call."""
@@ -214,8 +218,10 @@ class Evaluator:
             attribute = self.attribute(target, "__call__")
             callable_ = [value for value in attribute.known if not isinstance(value, Attribute)]
             return (
-                _union((self.call(value, arguments, line) for value in callable_), attribute) if callable_ else UNKNOWN
+                union((self.call(value, arguments, line) for value in callable_), attribute) if callable_ else UNKNOWN
             )
+        if (members := types.members_of(self, target)) is not None:
+            return union(members)  # one of them, by its value
         if isinstance(target, type | ImportedName | Class | Attribute):
             return exactly(CallResult(target, arguments, line))
         inner = self.call_target(target)
@@ -247,7 +253,7 @@ class Evaluator:
         scope = self.body_scope(function, Arguments(open=True) if again else arguments)
         self._calls.append(function.tree)
         try:
-            return _union((self.value(expression, scope) for expression in _results(function)), NOTHING)
+            return union(self.value(expression, scope) for expression in _results(function))
         finally:
             self._calls.pop()
 
@@ -285,14 +291,24 @@ class Evaluator:
         return exactly(node.value)
 
     def _name(self, node: ast.Name, scope: NameScope) -> Values:
-        return self.name(node.id, scope)
+        values = self.name(node.id, scope)
+        certain = values.complete and all(isinstance(value, str) for value in values.known)
+        if certain or not isinstance(scope, CodeScope) or not isinstance(scope.tree, FunctionTree):
+            return values
+        result = NOTHING
+        for expression, each in narrowed(scope.tree).get(id(node), ()):
+            several = self.value(expression, scope)
+            if each and not all(isinstance(value, _COLLECTIONS) for value in several.known):
+                return values  # `in` looks for parts of a string
+            result |= self.elements(several) if each else several
+        return result if result.known and result.complete and not result.cyclic else values
 
     def _attribute(self, node: ast.Attribute, scope: NameScope) -> Values:
         return labelled(self.attributes_of(self.value(node.value, scope), node.attr), node.attr)
 
     def attributes_of(self, owner: Values, name: str) -> Values:
         """Returns the possible values of an attribute of some values."""
-        return _union((self.attribute(value, name) for value in owner.known), owner)
+        return union((self.attribute(value, name) for value in owner.known), owner)
 
     def attribute(self, owner: object, name: str) -> Values:
         """Returns the possible values of an attribute of one value."""
@@ -305,8 +321,8 @@ class Evaluator:
         if any(isinstance(value, ImportedName) and value.path.startswith(_TYPING) for value in owner.known):
             return exactly(Alias(node, scope))
         key = self.value(node.slice, scope)
-        union = _union((self.item(value, key) for value in owner.known), owner)
-        return labelled(union, *key.strings) if key.strings and len(key.strings) == 1 else union
+        items = union((self.item(value, key) for value in owner.known), owner)
+        return labelled(items, *key.strings) if key.strings and len(key.strings) == 1 else items
 
     def _sliced(self, owner: Values, part: ast.Slice, scope: NameScope) -> Values:
         """Evaluates a slice of a collection; if the bounds are unknown, any of its elements."""
@@ -321,7 +337,7 @@ class Evaluator:
         """Returns the possible values of a collection under a key."""
         if isinstance(owner, Instance):
             names = key.strings
-            return _union((types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
+            return union((types.field_value(self, owner.of, name) for name in names), key) if names else UNKNOWN
         pairs = self.pairs(owner)
         if pairs is not None and isinstance(owner, Sequence | list | tuple):
             key = Values(tuple(_from_start(value, len(pairs)) for value in key.known), key.complete, key.cyclic)
@@ -417,9 +433,7 @@ class Evaluator:
         if not decorators.complete:  # an unknown decorator usually leaves the function unchanged
             return function
         line = getattr(node, "lineno", 0)
-        results = _union(
-            (self.call(decorator, Arguments((function,)), line) for decorator in decorators.known), NOTHING
-        )
+        results = union(self.call(decorator, Arguments((function,)), line) for decorator in decorators.known)
         return results if results.complete else function
 
     def _classdef(self, node: ast.ClassDef, scope: NameScope) -> Values:
@@ -575,7 +589,7 @@ class Evaluator:
         if not callee.known:
             return UNKNOWN
         arguments = self.arguments(node, scope)
-        return _union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
+        return union((self.call_at(target, arguments, node, scope) for target in callee.known), callee)
 
     def call_at(self, target: object, arguments: Arguments, node: ast.Call, _scope: NameScope) -> Values:
         """Returns the possible results of a call at a place in the code."""
@@ -675,7 +689,7 @@ class Evaluator:
         pairs = [self.pairs(value) if isinstance(value, Table | dict) else None for value in values.known]
         if None in pairs or not pairs:
             return self.elements(values)
-        return _union((value for some in pairs for _, value in some or ()), values)
+        return union((value for some in pairs for _, value in some or ()), values)
 
     def with_elements(self, collection: object, added: list[Values]) -> object:
         if isinstance(collection, Table | dict):
@@ -691,19 +705,18 @@ class Evaluator:
                 values = self.elements(values)
             else:
                 key = exactly(step)
-                values = _union((self.item(value, key) for value in values.known), values)
+                values = union((self.item(value, key) for value in values.known), values)
         return values
 
     def _elements(self, value: object) -> Values:
         if isinstance(value, Table | dict):
-            return _union((key for key, _ in self.pairs(value) or ()), NOTHING)
+            return union((key for key, _ in self.pairs(value) or ()))
         if isinstance(value, Sequence):
-            return _union(value.items, NOTHING)
+            return union(value.items)
         if isinstance(value, list | tuple | set | frozenset) or _is_short(value):
             return Values(tuple(value))
-        if isinstance(value, type) and (members := builtins.members_of(value)) is not None:
-            return Values(members)
-        return UNKNOWN
+        members = types.members_of(self, value)
+        return UNKNOWN if members is None else union(members)
 
     def ordered_elements(self, values: Values) -> list[Values] | None:
         """Returns the elements of a collection in order; None if their number or order is unknown."""
@@ -712,9 +725,8 @@ class Evaluator:
         value = values.known[0]
         if isinstance(value, Sequence):
             return list(value.items) if value.ordered else None
-        if isinstance(value, Class) and any("Enum" in base for base in builtins.bases_of(value)):
-            members = [node.targets[0] for node in value.tree.body if isinstance(node, ast.Assign)]
-            return [self.attribute(value, target.id) for target in members if isinstance(target, ast.Name)]
+        if (members := types.members_of(self, value)) is not None:
+            return members
         if isinstance(value, Table):
             keys = [key for key, _ in value.items]
             return keys if all(key.strings and len(key.strings) == 1 for key in keys) else None
@@ -793,22 +805,14 @@ def _is_place(value: object) -> bool:
     return value is None or type(value) is int
 
 
-def _union(several: Iterable[Values], base: Values) -> Values:
-    """Returns the union of some values; incomplete if `base` is incomplete."""
-    result = Values((), base.complete, base.cyclic) if base is not NOTHING else NOTHING
-    for values in several:
-        result |= values
-    return result
-
-
 def _pick(pairs: list[tuple[Values, Values]] | None, key: Values) -> Values:
     """Returns the values of a key; of an unknown key, all values."""
     if pairs is None:
         return UNKNOWN
     wanted = set(map(_comparable, key.known))
     if key.cyclic or not key.complete or UNKNOWN in wanted:
-        return _union((value for _, value in pairs), NOTHING)
-    return _union((value for own, value in pairs if _meets(own, wanted)), NOTHING)
+        return union((value for _, value in pairs))
+    return union((value for own, value in pairs if _meets(own, wanted)))
 
 
 def _from_start(place: object, size: int) -> object:

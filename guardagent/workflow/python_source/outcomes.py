@@ -20,7 +20,7 @@ from typing import Any
 from guardagent._support import syntax
 from guardagent.workflow.python_source.bodies import ReadableFunction
 from guardagent.workflow.python_source.evaluator import Evaluator
-from guardagent.workflow.python_source.paths import takes_all
+from guardagent.workflow.python_source.paths import block_ends, ends
 from guardagent.workflow.python_source.scopes import LiveScope, find_tree, statements
 from guardagent.workflow.python_source.values import (
     Arguments,
@@ -38,7 +38,6 @@ MOST_PAIRS = 256
 _BOTH = Values((True, False))
 _PLAIN = str | int | float | bool | None
 _MUTATIONS = set("add append clear discard extend insert pop popitem remove setdefault update".split())
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -58,6 +57,17 @@ class Outcomes(Evaluator):
         super().__init__(follow=follow)
         self.known_reads = 0
         self._cut: dict[object, tuple[Arguments, Function]] = {}
+        self._by_reads: dict[tuple[int, int], tuple[ast.AST | None, NameScope]] = {}
+
+    def value(self, node: ast.AST | None, scope: NameScope) -> Values:
+        """Evaluates an expression; one whose value is kept counts its reads again."""
+        before, key = self.known_reads, (id(node), id(scope))
+        result = super().value(node, scope)
+        if self.known_reads > before:
+            self._by_reads[key] = node, scope  # they stay alive, so that no other ones have their ids
+        elif key in self._by_reads:
+            self.known_reads += 1
+        return result
 
     def return_values(self, function: Function, arguments: Arguments) -> Values:
         """Returns the values that a function can return for some arguments."""
@@ -210,39 +220,7 @@ def ends_without_value(tree: ast.AST) -> bool:
     if isinstance(tree, ast.Lambda):
         return False
     bare = any(isinstance(node, ast.Return) and node.value is None for node in statements(tree))
-    return bare or not any(map(ends, getattr(tree, "body", ())))
-
-
-def ends(node: ast.stmt) -> bool:
-    """Whether the code after a statement is unreachable."""
-    match node:
-        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
-            return True
-        case ast.If(body=body, orelse=orelse):
-            return _any(body) and _any(orelse)
-        case ast.With(body=body) | ast.AsyncWith(body=body):
-            return _any(body)
-        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
-            return _any(final) or (_any([*body, *orelse]) and all(_any(handler.body) for handler in handlers))
-        case ast.While(test=ast.Constant(value=True)):
-            return not any(isinstance(statement, ast.Break) for statement in _own_statements(node))
-        case ast.Match(cases=cases):
-            return any(takes_all(case) for case in cases) and all(_any(case.body) for case in cases)
-    return False
-
-
-def _any(body: Iterable[ast.stmt]) -> bool:
-    return any(map(ends, body))
-
-
-def _own_statements(loop: ast.While) -> Iterable[ast.AST]:
-    """Yields the nodes in a loop, without nested loops."""
-    pending: list[ast.AST] = list(loop.body)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, _LOOPS):
-            pending.extend(ast.iter_child_nodes(node))
+    return bare or not block_ends(getattr(tree, "body", ()))
 
 
 def _is_plain(values: Values) -> bool:

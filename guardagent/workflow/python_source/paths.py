@@ -336,6 +336,39 @@ def takes_all(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
+def ends(node: ast.stmt) -> bool:
+    """Whether the code after a statement is unreachable; a context manager may swallow an exception."""
+    match node:
+        case ast.Return() | ast.Raise() | ast.Continue() | ast.Break():
+            return True
+        case ast.If(body=body, orelse=orelse):
+            return block_ends(body) and block_ends(orelse)
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
+            handled = all(block_ends(handler.body) for handler in handlers)
+            return block_ends(final) or (block_ends([*body, *orelse]) and handled)
+        case ast.While(test=ast.Constant(value=True)):
+            return not has_break(node)
+        case ast.Match(cases=cases):
+            return any(takes_all(case) for case in cases) and all(block_ends(case.body) for case in cases)
+    return False
+
+
+def block_ends(body: Iterable[ast.stmt]) -> bool:
+    """Whether the end of a block is unreachable."""
+    return any(map(ends, body))
+
+
+def has_break(loop: ast.While) -> bool:
+    """Whether a loop can end by a `break` of its own."""
+    pending: list[ast.AST] = list(loop.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Break):
+            return True
+        pending.extend(node.orelse if isinstance(node, Loop) else ast.iter_child_nodes(node))
+    return False
+
+
 def _children(node: ast.expr) -> Iterator[ast.expr]:
     """Yields the parts of an expression, including keyword arguments."""
     for child in ast.iter_child_nodes(node):

@@ -30,6 +30,7 @@ from guardagent.workflow.python_source.values import (
     Values,
     exactly,
     path_of,
+    union,
 )
 
 SOME_STRING = Values((Instance(str),), complete=False)
@@ -139,10 +140,12 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
 
 
 def annotated_value(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
-    """Returns the possible values of a declared type: its literals, or an instance of its class."""
-    result = NOTHING
-    for part in annotated_types(evaluator, annotation, scope):
-        result |= _one_instance(evaluator, part)
+    """Returns the possible values of a declared type: its literals, also beside None, or an instance of its class."""
+    parts = list(annotated_types(evaluator, annotation, scope))
+    some = [part for part in parts if part.values is not None or part.type not in (None, type(None))]
+    if len(some) < len(parts) and all(part.values is not None for part in some):
+        return union([_one_instance(evaluator, part) for part in some]) | exactly(None) if some else UNKNOWN
+    result = union([_one_instance(evaluator, part) for part in parts])
     return result if result.known else UNKNOWN
 
 
@@ -265,7 +268,8 @@ def _live(
     annotation = getattr(annotation, "__value__", annotation)  # of `type Name = ...`
     origin = typing.get_origin(annotation)
     if origin is None:
-        yield AnnotatedType(annotation, within, _members(annotation))
+        members = members_of(evaluator, annotation)
+        yield AnnotatedType(annotation, within, None if members is None else union(members))
         return
     inner = typing.get_args(annotation)
     if origin is typing.Literal:
@@ -287,8 +291,24 @@ def _live(
         )
 
 
-def _members(annotation: object) -> Values | None:
-    return Values(tuple(annotation)) if isinstance(annotation, EnumType) else None
+def bases_of(owner: Class) -> list[str]:
+    """Returns the names of the base classes of a class in code."""
+    return [getattr(base, "id", getattr(base, "attr", "")) for base in owner.tree.bases]
+
+
+def is_enumeration(kind: object) -> bool:
+    """Whether a class in code is an enumeration."""
+    return isinstance(kind, Class) and any("Enum" in base for base in bases_of(kind))
+
+
+def members_of(evaluator: EvaluatorProtocol, kind: object) -> list[Values] | None:
+    """Returns the members of an enumeration, in order; None for another class."""
+    if isinstance(kind, EnumType):
+        return list(map(exactly, kind))
+    if not isinstance(kind, Class) or not is_enumeration(kind):
+        return None
+    targets = [node.targets[0] for node in kind.tree.body if isinstance(node, ast.Assign)]
+    return [evaluator.attribute(kind, target.id) for target in targets if isinstance(target, ast.Name)]
 
 
 def _last_name(value: Any) -> str:

@@ -6,7 +6,7 @@ A collection can be changed through its name or through another reference, so `e
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -139,6 +139,14 @@ def exactly(*known: object) -> Values:
 def small(number: int) -> Values:
     """Returns a computed number; unknown if it is large, since only small ones are kept apart by identity."""
     return exactly(number) if -5 <= number <= MOST_NUMBER else UNKNOWN
+
+
+def union(several: Iterable[Values], base: Values | None = None) -> Values:
+    """Returns the union of some values; incomplete if `base` is incomplete."""
+    result = Values((), base.complete, base.cyclic) if base is not None else NOTHING
+    for values in several:
+        result |= values
+    return result
 
 
 def labelled(values: Values, name: str) -> Values:

@@ -294,6 +294,7 @@ class ProgramWorkflows:
     def _new(self, found_workflows: list[FoundWorkflow], known: list[FoundWorkflow]) -> list[FoundWorkflow]:
         """Leaves out what is known already, or part of another: by its content, or its place if that is unknown."""
         classes = [found_workflow.value for found_workflow in known if isinstance(found_workflow.value, Class)]
+        made = [id(getattr(found_workflow.value, "made_of", None)) for found_workflow in known]
         whole = {self._likeness.key(found_workflow.value): found_workflow for found_workflow in reversed(known)}
         parts = {
             key
@@ -308,7 +309,8 @@ class ProgramWorkflows:
             key = self._likeness.key(found_workflow.value)
             is_helper = found_workflow.name.rpartition(".")[2] in self._called and found_workflow.site in of_others
             hidden = found_workflow.loose and (found_workflow.site in sites or is_helper)
-            if key in whole or key in parts or hidden or _belongs_to(found_workflow, classes):
+            hidden = hidden or id(found_workflow.value) in made or _belongs_to(found_workflow, classes)
+            if key in whole or key in parts or hidden:
                 continue
             whole[key] = found_workflow
             sites.add(found_workflow.site)
@@ -383,7 +385,8 @@ class ProgramWorkflows:
     def _instance(self, kind: Class) -> ProgramObject:
         """Returns an object of a class: one that the script has made, or one with unknown arguments."""
         named = (value for values in self._scope.names.values() for value in values.known)
-        made = [value for value in named if isinstance(value, ProgramObject) and value.made_of is kind]
+        every = (value for value in (*named, *self._of_script[1]) if isinstance(value, ProgramObject))
+        made = [value for value in every if value.made_of is kind]
         return made[0] if made else self._interpreter.make(kind)
 
     def _fill(self, program_object: ProgramObject, tree: ast.ClassDef, done: set[str]) -> None:

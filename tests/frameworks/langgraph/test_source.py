@@ -19,6 +19,7 @@ Write = Callable[..., Path]
 
 HEAD = """
 import operator
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypedDict
 from langchain.agents import create_agent
 from langchain_core.tools import tool
@@ -62,6 +63,44 @@ g.add_edge(START, "a")
 g.add_edge("a", "b")
 g.add_edge("b", END)
 graph = g.compile()
+
+# of a sequence whose last step answers: a:router b:llm c:llm (>a a?b a?c b>) c>)
+class Answer(TypedDict):
+    to: Literal["b", "c"]
+
+chain = prompt | llm.with_structured_output(Answer)
+g = StateGraph(State)
+g.add_node("a", lambda state: Command(goto=chain.invoke(state)["to"]))
+for name in ("b", "c"):
+    g.add_node(name, step)
+    g.add_edge(name, END)
+g.add_edge(START, "a")
+graph = g.compile()
+
+# of a configuration object: a:llm b:llm (>a a>b b>)
+@dataclass
+class Settings:
+    names: list = field(default_factory=lambda: ["a", "b"])
+
+g = StateGraph(State)
+g.add_sequence([(name, step) for name in Settings().names])
+g.add_edge(START, "a")
+g.add_edge("b", END)
+graph = g.compile()
+
+# by a method of an object without a name: a:llm (>a a>)
+class Factory:
+    def __init__(self, name):
+        self.name = name
+
+    def create(self):
+        g = StateGraph(State)
+        g.add_node(self.name, step)
+        g.set_entry_point(self.name)
+        g.set_finish_point(self.name)
+        return g.compile()
+
+graph = Factory("a").create()
 
 # in a chain: a:llm b:llm (>a a>b b>)
 app = (

@@ -154,6 +154,19 @@ def selector_that_cannot_be_known():
     return SelectorGroupChat([agent("a"), agent("b")], model_client=model(), selector_func=lambda messages: next(turns))
 
 
+@case("a b c", "__start__?a a?b a?c b?a b?c c?a")
+def selector_with_candidates_by_the_last_speaker():
+    def candidates(messages):
+        last = messages[-1].source
+        if last == "user":
+            return ["a"]
+        if last == "a":
+            return ["b", "c"]
+        return ["a", "c"] if last == "b" else ["a"]
+
+    return SelectorGroupChat([agent("a"), agent("b"), agent("c")], model_client=model(), candidate_func=candidates)
+
+
 @case("a b c", "__start__?a __start__?b __start__?c a?a a?b a?c b?a b?c c?a c?b c?c")
 def selector_that_looks_further_back():
     def pick(messages):

@@ -2,6 +2,7 @@
 # mypy: ignore-errors
 
 import functools
+from enum import StrEnum
 from typing import Literal, TypedDict
 
 from expected import cases
@@ -9,6 +10,7 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Send
+from pydantic import BaseModel
 
 CASES, case = cases()
 
@@ -16,6 +18,17 @@ CASES, case = cases()
 class State(TypedDict, total=False):
     text: str
     jobs: list
+
+
+class Member(StrEnum):
+    MATHS = "maths"
+    PROSE = "prose"
+
+
+class Answer(BaseModel):
+    """The structured answer of a model, which may leave out the choice."""
+
+    who: Member | None = None
 
 
 class Choice(TypedDict):
@@ -379,6 +392,37 @@ def options_spread_into_the_command():
     def pick(state):
         options = {"goto": "b"} if state["text"] else {"goto": "c"}
         return Command(**options)
+
+    g = graph(pick=pick, b=step, c=step)
+    g.add_edge(START, "pick")
+    g.add_edge("b", END)
+    g.add_edge("c", END)
+    return g.compile()
+
+
+@case("boss:router maths prose", "__start__>boss boss?maths boss?prose boss?__end__ maths>boss prose>boss")
+def member_of_an_enumeration():
+    llm = None
+
+    def boss(state):
+        return Command(goto=llm.with_structured_output(Answer).invoke(state).who or END)
+
+    g = graph(boss=boss, maths=step, prose=step)
+    g.add_edge(START, "boss")
+    g.add_edge("maths", "boss")
+    g.add_edge("prose", "boss")
+    return g.compile()
+
+
+@case("pick:router b c", "__start__>pick pick?b pick?c b>__end__ c>__end__")
+def name_that_is_checked():
+    known = ("b", "c")
+
+    def pick(state):
+        name = state["text"].strip()
+        if name not in known:
+            name = "c"
+        return Command(goto=name)
 
     g = graph(pick=pick, b=step, c=step)
     g.add_edge(START, "pick")

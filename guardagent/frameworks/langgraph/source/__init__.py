@@ -405,7 +405,7 @@ def is_workflow(value: object) -> bool:
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
     """The values of a call of LangGraph or LangChain; None if the call is of something else."""
-    if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph):
+    if isinstance(target, Attribute) and isinstance(target.owner, SourceGraph | SourcePipe):
         return target.owner.called(target.name, arguments, line)
     if isinstance(target, SourceTask):
         return UNKNOWN

@@ -24,7 +24,7 @@ from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import FrameworkNames, FunctionSummary, ReadableFunction
 from guardagent.workflow.python_source.builtins import BINDS
 from guardagent.workflow.python_source.calls import effect_of, library_name
-from guardagent.workflow.python_source.evaluator import underlying
+from guardagent.workflow.python_source.evaluator import STRUCTURED, underlying
 from guardagent.workflow.python_source.modules import ProgramObject
 from guardagent.workflow.python_source.stubs import FunctionStub
 from guardagent.workflow.python_source.values import (
@@ -43,6 +43,7 @@ from guardagent.workflow.python_source.values import (
     exactly,
     path_of,
     plain_string,
+    union,
 )
 
 if TYPE_CHECKING:
@@ -430,6 +431,14 @@ class SourcePipe(RunnableStub):
 
     def open(self, _opened: RunnableContents) -> Iterable[object]:
         return [SourceValue(step, self.interpreter) for step in self.steps]
+
+    def called(self, name: str, arguments: Arguments, line: int) -> Values | None:
+        """Returns the result of a run of the sequence, which is that of its last step if a model answers there."""
+        last = self.steps[-1].known
+        answers = all(getattr(getattr(step, "callee", None), "name", "") == STRUCTURED for step in last)
+        if name not in _RUNS or not self.steps[-1].complete or not answers:
+            return None
+        return union(self.interpreter.call(Attribute(step, name), arguments, line) for step in last)
 
 
 @dataclass(eq=False)
