@@ -183,6 +183,10 @@ class Applicability:
     def with_problem(self, problem: str) -> Applicability:
         return replace(self, problem=problem, needs_more_checks=True, unjudged=False, ignored=False, free=False)
 
+    def for_memory(self) -> Applicability:
+        """Returns the checks that leave something behind for later calls."""
+        return replace(self, monitors=self.stateful, screen=_NO_SCREEN, needs_more_checks=False)
+
 
 class ExtendedPolicies:
     """The policies with more rules for one task that were used last, by the digest of these rules."""
