@@ -376,6 +376,11 @@ class Policies:
         return EMPTY if self.source is None else self.source.effects
 
     @cached_property
+    def timeouts(self) -> Mapping[str, float]:
+        """The seconds for which calls may run, by tool or by tag with `@`; empty if the file limits none."""
+        return EMPTY if self.source is None else self.source.timeouts
+
+    @cached_property
     def escalations(self) -> Mapping[str, tuple[EscalationStage, ...]]:
         """The approvers of each rule that escalates, by its id; empty where the rule does not state them."""
         return {source.id: source.escalate_to for source in self._sources if source.on_violation is Decision.ESCALATE}

@@ -326,7 +326,7 @@ def _of_settings(value: Any) -> Iterator[str]:
         return
     command, args = value.get("command"), value.get("args", [])
     if isinstance(command, dict):  # of Zed
-        command, args = command.get("path"), command.get("args", [])
+        args, command = command.get("args", []), command.get("path")
     words = [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [None])]
     if command is not None:
         yield from server_of(words) if all(isinstance(word, str) for word in words) else (f"{MCP}:{UNKNOWN}",)

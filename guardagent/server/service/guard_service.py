@@ -287,12 +287,14 @@ class GuardService:
         version = self.policies.current(attachment.policy)
         guard = self.guards.new(attachment, version)
         self.attachments.add(attachment, content)
+        seconds = {tool.name: guard.lifecycle.timeout(HostCall(tool.name, EMPTY, "")) for tool in attachment.tools}
         return {
             "id": attachment.id,
             "coverage": guard.coverage.lines(),
             "reads_messages": reads_messages(version),
             "judges_answers": guard.judges_answers,
             "takes_outcomes": True,  # with the next check: see `calls`
+            "timeouts": {tool: limit for tool, limit in seconds.items() if limit is not None},
             "policy": attachment.policy,
             "policy_version": version.digest,
         }

@@ -22,7 +22,7 @@ from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, Approver, EnforcementPoint, HostCall, Outcome, ToolSpec
 from guardagent.enforcement.approval import aask, edit_note
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
-from guardagent.errors import InputError, error_text
+from guardagent.errors import InputError, ToolTimeoutError, error_text
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import (
     CLOSED,
@@ -420,12 +420,24 @@ class Relay:
                 await self._server.confirm()
             pending.sent = True
             await self._server.send(message, self.schema_of(message))
+            if pending.call is not None and (seconds := self._guard.lifecycle.timeout(pending.call)) is not None:
+                asyncio.get_running_loop().call_later(seconds, self._time_out, pending, pending.call, seconds)
         except LinkLostError as error:
             if str(message["id"]) in self._pending:
                 self._settle(pending, calls.error(message["id"], CLOSED, str(error)))
                 self._interrupt(pending)
         except ValueError as error:
             self._settle(pending, calls.error(message["id"], INVALID, f"this cannot be sent on: {error}"))
+
+    def _time_out(self, pending: Pending, call: HostCall, seconds: float) -> None:
+        """Cancels a call that the server has not answered in time."""
+        name = pending.message["id"]
+        if self._pending.get(str(name)) is pending:
+            why = str(ToolTimeoutError(call.tool, seconds))
+            self._deny(pending, why)
+            self._start(self._guard.aafter(call, Outcome(why, failed=None)))
+            cancel = calls.notification("notifications/cancelled", {"requestId": name, "reason": why})
+            self._start(self._notify_server(cancel))
 
     # --- human approval
 
