@@ -124,8 +124,8 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, h
 
 async def _address(name: str, port: int) -> str | None:
     """The address of a host; None for one of a private network, if it is not listed as an address itself."""
-    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    addresses = [str(entry[4][0]) for entry in found]
+    entries = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    addresses = [str(entry[4][0]) for entry in entries]
     return next((text for text in addresses if text == name or ipaddress.ip_address(text).is_global), None)
 
 
