@@ -132,6 +132,20 @@ def test_files_that_fail_change_nothing_and_later_versions_take_over(shop: Local
     assert agent.post(f"/v1/sessions/{session}/finish", {})["verdict"]["decision"] == "allow"
 
 
+def test_a_server_learns_of_a_move_after_its_stop_was_lifted(shop: LocalServer, tmp_path: Path) -> None:
+    other = LocalServer(tmp_path, shop.tokens, shop.service.settings)
+    agent = other.client()
+    session = agent.session()
+    agent.run(session, "1", "login")
+    stop = reload(shop, tmp_path, rules(ONCE_LOGGED_IN))["stop"]
+    shop.client().run(session, "2", "receipt")
+    assert shop.client("shop.admin").request("DELETE", f"/v1/stops/{stop['id']}").status_code == 200
+    assert "goes on under another version" in why(agent.check(session, "3", "refund", amount=1))
+    assert "new0" in why(agent.check(session, "3", "refund", amount=1))
+    agent.run(session, "4", "receipt")
+    other.service.close()
+
+
 class Killed(HostSessions):
     """Sessions of a server that is killed before it stores what it has done."""
 

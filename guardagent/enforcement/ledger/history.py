@@ -170,6 +170,7 @@ class FinalLedger:
 
     Attributes:
         stages: whether operations can be staged: whether the ledger commits several together.
+        moved: conversations that another server has moved to another version of their policy, as far as was noticed.
 
     Raises:
         InputError: the ledger keeps no histories.
@@ -180,6 +181,7 @@ class FinalLedger:
         self.name = ledger.name
         self.stages = callable(getattr(ledger, "commit", None))
         self._watched, self._seen = "", threading.local()
+        self.moved: set[str] = set()
 
     def watch(self, conversation: str) -> None:
         """Lets no call be placed from now on if a conversation has gone on since the call was judged."""
@@ -342,6 +344,7 @@ class ConversationJournal:
         for policy, entry in read[start:]:
             if policy != self._policy:
                 if _MIGRATED in entry:
+                    getattr(self._ledger, "moved", set()).add(self._conversation)
                     raise LedgerError(_MOVED.format(self._conversation))
                 raise InputError(_OTHER_POLICY.format(self._conversation))
         self._known = known

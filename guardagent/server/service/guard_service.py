@@ -617,7 +617,7 @@ class GuardService:
         self.stores.log(caller.tenant).append({**entry, **about})
         record, _ = self.approvals.read(caller.tenant, name)
         if record.grants:  # an answer to a call of a session that is gone is taken all the same
-            self.grants.make(self.sessions.known(caller.tenant, record.session), name, record)
+            self.grants.make(self.sessions.read(caller.tenant, record.session), name, record)
         return answered
 
     def _grantable(self, tenant: str, record: ApprovalRecord, terms: Mapping[str, Any] = EMPTY) -> dict[str, JSON]:
@@ -627,7 +627,7 @@ class GuardService:
             InputError: a rule allows one call only, a bound is above its scope, or the call would not be covered.
             GuardError: the policy of the session is unknown here.
         """
-        guard, grants = self.guards.of(self.sessions.known(tenant, record.session)), dict[str, JSON]()
+        guard, grants = self.guards.of(self.sessions.read(tenant, record.session)), dict[str, JSON]()
         tool, args = guard.names.resolve(record.call["tool"]), read_value(record.call["args"], "args")
         for rule in record.rules:
             if guard.policies.responses.get(rule) is Decision.ESCALATE:
@@ -779,10 +779,15 @@ class GuardService:
             LedgerError: as `StopBook.migration`.
         """
         for _ in range(_RACES):
-            if (stop := self.stops.migration(session)) is None:
+            stop = self.stops.migration(session)
+            moved = self.stores.ledger.moved
+            if stop is None and (session.conversation not in moved or staged() is not None):
                 return session
             current = self.sessions.read(session.tenant, session.id)
             self.guards.forget(session)
+            if stop is None:
+                moved.discard(session.conversation)
+                return self.sessions.keep(current)
             try:
                 if current.status == "open" and current.digest != stop.version:
                     current = self.migration.move(current, str(stop.version))
