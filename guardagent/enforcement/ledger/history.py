@@ -344,7 +344,7 @@ class ConversationJournal:
         for policy, entry in read[start:]:
             if policy != self._policy:
                 if _MIGRATED in entry:
-                    getattr(self._ledger, "moved", set()).add(self._conversation)
+                    getattr(self._ledger, "moved", set[str]()).add(self._conversation)
                     raise LedgerError(_MOVED.format(self._conversation))
                 raise InputError(_OTHER_POLICY.format(self._conversation))
         self._known = known
