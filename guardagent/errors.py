@@ -79,6 +79,14 @@ class ToolDenied(GuardError):  # noqa: N818 - the public contract names it so
         self.tool, self.verdict = tool, verdict
 
 
+class ToolTimeoutError(GuardError, TimeoutError):
+    """A tool ran longer than the policy lets it, and was cancelled. What it has done is unknown."""
+
+    def __init__(self, tool: str, seconds: float) -> None:
+        limit = f"after {seconds:g} s, the timeout of the policy"
+        super().__init__(f"the tool {tool!r} was cancelled {limit}; its effect is unknown")
+
+
 class LogError(GuardError):
     """The audit log cannot be written, so the record is not acknowledged."""
 

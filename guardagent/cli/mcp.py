@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -134,6 +135,10 @@ ConfineWrite = Annotated[
     list[str] | None, typer.Option("--confine-write", metavar="PATH", help="The confined server may change this.")
 ]
 ConfineNetwork = Annotated[bool, typer.Option("--confine-network", help="The confined server gets the network.")]
+ConfineHost = Annotated[
+    list[str] | None,
+    typer.Option("--confine-host", metavar="HOST[:PORT]", help="The confined server may reach this, by an HTTP proxy."),
+]
 StopPath = Annotated[
     Path | None,
     typer.Option("--stop-file", metavar="PATH", help="The file by which 'guardagent stop' stops it."),
@@ -196,6 +201,7 @@ def mcp_proxy(
     confine_read: ConfineRead = None,
     confine_write: ConfineWrite = None,
     confine_network: ConfineNetwork = False,
+    confine_host: ConfineHost = None,
     guard_server: GuardServer = None,
     guard_token_file: GuardTokenFile = None,
     guard_policy: GuardPolicy = "default",
@@ -212,7 +218,9 @@ def mcp_proxy(
     from guardagent.policy.load import load_policies
 
     log_as_text("guardagent: ")
-    target = _target(server, header or [], _confinement(confine, confine_read, confine_write, confine_network))
+    target = _target(
+        server, header or [], _confinement(confine, confine_read, confine_write, confine_network, confine_host)
+    )
     if accept_tools is not None:
         from guardagent.frameworks.mcp.adapter import catalogue
 
@@ -321,14 +329,29 @@ def _confinement(
     read: list[str] | None,
     write: list[str] | None,
     network: bool,  # noqa: FBT001 - as above
+    hosts: list[str] | None,
 ) -> Confinement | None:
     from guardagent.sandbox.confined_command import Confinement
 
+    if network and hosts:
+        raise InputError("'--confine-network' gives all hosts; expected it, or '--confine-host'")
     if confine:
-        return Confinement([*map(_absolute, read or ())], [*map(_absolute, write or ())], network)
-    if read or write or network:
-        raise InputError("'--confine-read', '--confine-write' and '--confine-network' need '--confine'")
+        folders = [*map(_absolute, read or ())], [*map(_absolute, write or ())]
+        return Confinement(*folders, network, [*map(_host, hosts or ())])
+    if read or write or network or hosts:
+        raise InputError(
+            "'--confine-read', '--confine-write', '--confine-network' and '--confine-host' need '--confine'"
+        )
     return None
+
+
+def _host(text: str) -> str:
+    name, _, port = text.lower().partition(":")
+    if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", name) or not re.fullmatch(r"[0-9]{0,5}", port):
+        raise InputError(
+            f"'--confine-host' is {text[:80]!r}; expected a host such as api.example.com or db.example:5432"
+        )
+    return f"{name}:{port or 443}"
 
 
 def _absolute(path: str) -> str:

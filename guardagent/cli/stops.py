@@ -1,6 +1,7 @@
 """The commands `stop`, `stops list` and `stops lift`: calls that no agent may make until a person says so.
 
-They work on a server, or on a stop file that guards in processes of this machine watch.
+They work on a server, or on a stop file that guards in processes of this machine watch. `reload` loads the policy of a
+server again, for which it can stop the sessions that run under earlier versions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 import typer
@@ -93,6 +94,10 @@ def stop(
     if as_json:
         print_json(stopped)
         return
+    _show(stopped)
+
+
+def _show(stopped: JSON) -> None:
     print_line(_row(stopped))
     for call in stopped.get("in_flight", ()):
         print_line(f"  still in flight: {escaped(call['tool'])} {escaped(call['id'])} of session {call['session']}")
@@ -127,9 +132,35 @@ def lift(name: Annotated[str, typer.Argument(metavar="ID", help="The id of the s
     note(f"lifted {name}")
 
 
+def reload(
+    policy: Annotated[str, typer.Argument(help="The name of the policy.")] = "default",
+    *,
+    running: Annotated[
+        Literal["keep", "deny", "apply"],
+        typer.Option(help="Sessions that run: keep their version, are stopped, or go on under the new one."),
+    ] = "keep",
+    server: ServerOptions,
+    as_json: Json = False,
+) -> None:
+    """Load the files of a server's policy again. This needs the role admin.
+
+    With `--running apply`, the history of each session is replayed under the new version before its next call. A
+    session that cannot be taken over is denied, with the reason.
+    """
+    path = f"/v1/policies/{quote(policy, safe='')}/reload"
+    reloaded = OperatedServer(server).ask("POST", path, {"running": running})
+    if as_json:
+        print_json(reloaded)
+        return
+    print_line(f"{escaped(policy)}: {'now' if reloaded['changed'] else 'still'} version {reloaded['version'][:19]}")
+    if "stop" in reloaded:
+        _show(reloaded["stop"])
+
+
 def _row(values: JSON) -> str:
     stop = Stop.of({name: value for name, value in values.items() if name in Stop.__dataclass_fields__})
     named = ", ".join(f"{name} {escaped(value)}" for name, value in stop.named.items()) or "everything"
     until = "" if stop.until is None else f", {left(math.ceil(stop.until - time.time()))} left"
     by = f"by {escaped(stop.by)}, {time_text(stop.since)}{until}"
-    return f"{stop.id}: {named} is stopped: {escaped(stop.reason)} ({by})"
+    what = "goes on under this version, or else is stopped" if stop.migrates else "is stopped"
+    return f"{stop.id}: {named} {what}: {escaped(stop.reason)} ({by})"

@@ -29,7 +29,8 @@ VIEW_TITLES = {"policy": "The policy shows it as:", "host": "The agent's host sh
 BY_HOST = "unknown: the host let it run"
 """The approver of a call where only the host's program is known to have answered."""
 CHANGED_FACTS = (
-    "the facts are other ones than a reviewer saw; the answer does not count, and approval is requested again"
+    "the facts are other ones than a reviewer saw, or the policy is; the answer does not count, and approval is "
+    "requested again"
 )
 
 

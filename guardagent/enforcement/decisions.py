@@ -20,7 +20,7 @@ from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.ledger import Ledger, RecordedRequest
 from guardagent.enforcement.ledger.history import REJECTED
 from guardagent.enforcement.names import AcceptedTools, Names
-from guardagent.enforcement.stops import Stops, stop_verdict
+from guardagent.enforcement.stops import Stops, stop_verdict, tools_of
 from guardagent.errors import InputError, error_text
 from guardagent.policy.dispatch import inner_call
 from guardagent.policy.evaluation.monitor_interface import SessionCall
@@ -219,6 +219,13 @@ class Decider:
             return None
         policies = self._policies_of(conversation or self.conversations.known(call.conversation))
         return stop_verdict(self.stops, call, self.names, policies)
+
+    def timeout(self, call: HostCall) -> float | None:
+        """Returns the seconds for which the tool of a call may run, or one that it calls; None for any time."""
+        policies = self.conversations.policies_of(call.conversation) or self.policies
+        timeouts: Mapping[str, float] = getattr(policies, "timeouts", EMPTY)
+        names = tools_of(call, self.names, policies) if timeouts else frozenset[str]()
+        return min((seconds for name, seconds in timeouts.items() if name in names), default=None)
 
     def _check(self, conversation: Conversation, call: HostCall, *, reserve: bool = True) -> Verdict:
         """Checks a call and each alternate reading of it; denies the call if a reading is denied."""

@@ -24,10 +24,10 @@ from guardagent.enforcement.calls import HostCall, Outcome, plain_arguments, pla
 from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.enforcement_point import EnforcementPoint
 from guardagent.enforcement.host_runs import HostRun, HostScope, HostScopeT, HostSurroundings, Named, naming
-from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoidError
+from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall, PermitVoidError, within_events
 from guardagent.enforcement.names import ToolSpec
 from guardagent.enforcement.tool_arguments import as_judged, same_arguments
-from guardagent.errors import GuardError, InputError, ToolDenied, error_text
+from guardagent.errors import GuardError, InputError, ToolDenied, ToolTimeoutError, error_text
 from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 _log = logging.getLogger("guardagent")
@@ -489,10 +489,13 @@ class ToolInvocation(ABC, Generic[HostScopeT]):
         life, last = self.guard.lifecycle, None
         try:
             async with aclosing(self.adapter.surroundings.stream_within(self.inside(call), events)) as running:
-                async for last in running:
+                async for last in within_events(running, call.tool, life.timeout(call)):
                     if is_last(last):
                         break
                     yield last
+        except ToolTimeoutError as error:
+            await adrive(life.after(call, Outcome(str(error), failed=None)))
+            raise
         except BaseException as error:
             if (failed := self._ended(call, self.failure, error)) is not None:
                 recorded = life.after(call, failed)

@@ -18,12 +18,12 @@ import queue
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from guardagent._support.execution import Operation, Procedure, crash_denial, drive, verdict_or_denial
 from guardagent.enforcement.approval import Approval, ApprovalRequest, Approver, aask, ask, shown_digest, with_edits
@@ -32,7 +32,7 @@ from guardagent.enforcement.calls import HostCall, Outcome
 from guardagent.enforcement.conversations import CallRecorder, Conversation, WaitState
 from guardagent.enforcement.decisions import Decider
 from guardagent.enforcement.ledger.staging import staged
-from guardagent.errors import GuardError, InputError, SessionBusyError, ToolDenied, error_text
+from guardagent.errors import GuardError, InputError, SessionBusyError, ToolDenied, ToolTimeoutError, error_text
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 # --- threads for work whose callers wait for a limited time; one whose work hangs is abandoned
@@ -124,6 +124,58 @@ async def await_future(future: Future[T], seconds: float) -> T:
     return ours.result()
 
 
+class NotCancellableError(GuardError):
+    """The policy limits the time of a tool that nothing can cancel here."""
+
+
+def within_time(work: Operation, tool: str, seconds: float) -> Operation:
+    """Returns work that is cancelled after some seconds. Nothing can cancel its sync form, which does not run."""
+
+    def refuse() -> NoReturn:
+        raise NotCancellableError(
+            f"the policy lets {tool!r} run for {seconds:g} s, and a plain function cannot be cancelled; run it in an "
+            "async host, or leave it out of 'timeouts'"
+        )
+
+    async def limited() -> Any:
+        async with timed(tool, asyncio.get_running_loop().time() + seconds, seconds):
+            return await work.async_call()
+
+    return Operation(refuse, limited)
+
+
+@contextlib.asynccontextmanager
+async def timed(tool: str, until: float, seconds: float) -> AsyncIterator[None]:
+    """Cancels what is awaited inside at a time of the event loop.
+
+    Raises:
+        ToolTimeoutError: it was cancelled.
+    """
+    limit = asyncio.timeout_at(until)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if limit.expired():
+            raise ToolTimeoutError(tool, seconds) from None
+        raise
+
+
+async def within_events(events: AsyncIterator[T], tool: str, seconds: float | None) -> AsyncIterator[T]:
+    """Yields the events of a tool, which is cancelled after some seconds; None for any time."""
+    until = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    end = object()
+    while True:
+        if until is None or seconds is None:
+            event: Any = await anext(events, end)
+        else:
+            async with timed(tool, until, seconds):
+                event = await anext(events, end)
+        if event is end:
+            return
+        yield event
+
+
 _log = logging.getLogger("guardagent")
 
 MAX_REQUESTS = 3  # approval requests per call: an edited call may need approval again
@@ -202,7 +254,11 @@ class CallLifecycle(ABC):
         """Runs a tool, records its outcome and returns its output.
 
         Errors of the tool pass through: an Exception is recorded as a failure, and an interrupted call stays in
-        flight.
+        flight. A tool that runs longer than the policy lets it is cancelled, and its status is unknown.
+
+        Raises:
+            ToolTimeoutError: the tool was cancelled.
+            ToolDenied: the policy limits the time of the tool, which nothing can cancel here; it has not run.
 
         Args:
             call: a call whose permit is used.
@@ -210,8 +266,16 @@ class CallLifecycle(ABC):
             outcome: maps the tool's result to the call's outcome; None if the call has not ended.
             failure: maps the tool's error to the call's outcome; None if the call has not ended.
         """
+        if (seconds := self.timeout(call)) is not None:
+            work = within_time(work, call.tool, seconds)
         try:
             output = yield work
+        except NotCancellableError as error:
+            yield from self.withdraw(call, str(error), used=True)
+            raise ToolDenied(call.tool, unchecked_verdict(str(error), checked_by="policy")) from None
+        except ToolTimeoutError as error:
+            yield from self.after(call, Outcome(str(error), failed=None))
+            raise
         except BaseException as error:
             if (failed := failure(error)) is not None:
                 recorded = self.after(call, failed)
@@ -297,6 +361,10 @@ class CallLifecycle(ABC):
     @abstractmethod
     def views(self, call: HostCall) -> Mapping[str, str]:
         """Returns the views of a call for its reviewer, as `ApprovalRequest.views`. Never raises."""
+
+    @abstractmethod
+    def timeout(self, call: HostCall) -> float | None:
+        """Returns the seconds for which the tool of a call may run; None if the policy does not limit them."""
 
     @abstractmethod
     def preview(self, call: HostCall) -> Procedure[Verdict]:
@@ -454,6 +522,9 @@ class LocalLifecycle(CallLifecycle):
 
     def decide(self, call: HostCall) -> Procedure[Verdict]:
         return self.time_limit.run(call, partial(self.decider.decide, call), WaitState())
+
+    def timeout(self, call: HostCall) -> float | None:
+        return self.decider.timeout(call)
 
     def preview(self, call: HostCall) -> Procedure[Verdict]:
         return self.time_limit.run(call, partial(self.decider.preview, call))

@@ -72,6 +72,7 @@ class Stop:
         tenant, agent, session, tool: the calls that it covers; None covers all. A tool may be a tag such as `@money`.
         policy, version: if named, sessions of a policy that were opened before the stop, or soon after it by a server
             that did not know the version yet, and run under another version.
+        migrates: whether such a session may go on, once its history was replayed under the version.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Stop:
     tool: str | None = None
     policy: str | None = None
     version: str | None = None
+    migrates: bool = False
 
     @classmethod
     def of(cls, values: Any) -> Stop:
@@ -97,7 +99,7 @@ class Stop:
             stop = cls(**values)
             texts = (stop.id, stop.reason, stop.by, *(value for value in stop.named.values()))
             numbers = (stop.since, 0 if stop.until is None else stop.until)
-            is_valid = all(isinstance(text, str) and text for text in texts)
+            is_valid = all(isinstance(text, str) and text for text in texts) and type(stop.migrates) is bool
             is_valid = is_valid and all(type(number) in (int, float) for number in numbers)
         except TypeError:
             is_valid = False
@@ -113,7 +115,10 @@ class Stop:
     @property
     def json(self) -> dict[str, Any]:
         """The stop as JSON."""
-        return asdict(self)
+        content = asdict(self)
+        if not self.migrates:  # so that servers of an earlier release can read it
+            del content["migrates"]
+        return content
 
     def covers(self, place: CallPlace, now: float) -> bool:
         """Whether a call falls under it at a time."""
@@ -151,6 +156,7 @@ def new_stop(
     *,
     seconds: float | None = None,
     clock: Callable[[], float] = time.time,
+    migrates: bool = False,
 ) -> Stop:
     """Returns a stop that begins now.
 
@@ -160,6 +166,7 @@ def new_stop(
         named: `tenant`, `agent` and the like, as of `Stop`.
         seconds: after how many it ends; None for a person to lift it.
         clock: returns the seconds since the epoch.
+        migrates: as of `Stop`.
 
     Raises:
         InputError: the reason is missing or too long, a name is empty, or the seconds are not a positive number.
@@ -175,7 +182,8 @@ def new_stop(
             raise InputError(f"'{name}' is {value!r}; expected a name, or nothing to stop all")
     now = clock()
     stop_id = f"st_{secrets.token_hex(8)}"
-    return Stop(stop_id, reason.strip(), by, now, None if seconds is None else now + seconds, **named)
+    until = None if seconds is None else now + seconds
+    return Stop(stop_id, reason.strip(), by, now, until, **named, migrates=migrates)
 
 
 class Stops(Protocol):

@@ -183,6 +183,10 @@ class Applicability:
     def with_problem(self, problem: str) -> Applicability:
         return replace(self, problem=problem, needs_more_checks=True, unjudged=False, ignored=False, free=False)
 
+    def for_memory(self) -> Applicability:
+        """Returns the checks that leave something behind for later calls."""
+        return replace(self, monitors=self.stateful, screen=_NO_SCREEN, needs_more_checks=False)
+
 
 class ExtendedPolicies:
     """The policies with more rules for one task that were used last, by the digest of these rules."""
@@ -370,6 +374,11 @@ class Policies:
     def effects(self) -> Mapping[str, str]:
         """The effects of calls, by tool, as the file states them; empty if it states none."""
         return EMPTY if self.source is None else self.source.effects
+
+    @cached_property
+    def timeouts(self) -> Mapping[str, float]:
+        """The seconds for which calls may run, by tool or by tag with `@`; empty if the file limits none."""
+        return EMPTY if self.source is None else self.source.timeouts
 
     @cached_property
     def escalations(self) -> Mapping[str, tuple[EscalationStage, ...]]:

@@ -1,4 +1,4 @@
-"""Starts a command that may only use some files and folders, and no network, as the operating system enforces it.
+"""Starts a command that may only use some files, folders and hosts, as the operating system enforces it.
 
 `python -m guardagent.sandbox.confined_command SETTINGS COMMAND...` confines itself and becomes the command.
 """
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from guardagent.errors import InputError
-from guardagent.sandbox import hardening
+from guardagent.sandbox import confined_network, hardening
 
 SYSTEM = (
     *"/usr /bin /sbin /lib /lib32 /lib64 /nix/store /etc/ld.so.cache /etc/alternatives".split(),
@@ -33,11 +33,13 @@ class Confinement:
         read: it may read and execute these, and those of the system.
         write: it may change these, too.
         network: whether it gets the network.
+        hosts: the hosts that it may reach through an HTTP proxy, as `HOST:PORT`; it has no other network.
     """
 
     read: Sequence[str] = ()
     write: Sequence[str] = ()
     network: bool = False
+    hosts: Sequence[str] = ()
 
     def command(self, command: Sequence[str]) -> list[str]:
         """Returns the command that starts another one confined.
@@ -45,7 +47,7 @@ class Confinement:
         Raises:
             InputError: this machine cannot confine it, or a path is missing.
         """
-        if why := _problem(offline=not self.network):
+        if why := _problem(offline=not self.network) or (self.hosts and confined_network.problem()):
             raise InputError(f"the command cannot be confined: {why}")
         for path in (*self.read, *self.write):
             if not Path(path).exists():
@@ -65,11 +67,13 @@ def main(settings: str, command: Sequence[str]) -> None:
     """Confines this process, and replaces it by the command."""
     confinement = Confinement(**json.loads(settings))
     layers = ("landlock",) if confinement.network else ("landlock", "seccomp")
-    writable = (*confinement.write, os.devnull)
-    profile = hardening.Profile(
-        hardening.OFFLINE, (*SYSTEM, *confinement.read), writable=writable, is_offline=not confinement.network
-    )
+    writable, is_offline = (*confinement.write, os.devnull), not (confinement.network or confinement.hosts)
+    calls = hardening.TCP_ONLY if confinement.hosts else hardening.OFFLINE
+    profile = hardening.Profile(calls, (*SYSTEM, *confinement.read), writable=writable, is_offline=is_offline)
     try:
+        if confinement.hosts:
+            proxy = f"http://127.0.0.1:{confined_network.enter(confinement.hosts)}"
+            os.environ.update(dict.fromkeys(confined_network.VARIABLES, proxy), NODE_USE_ENV_PROXY="1")
         hardening.apply(layers, profile)
         os.execvp(command[0], list(command))  # noqa: S606 - the purpose of this module
     except OSError as error:

@@ -196,8 +196,8 @@ def _apply_seccomp(profile: Profile) -> None:
     import ctypes
 
     machine = SYSCALL_TABLES[os.uname().machine]
-    if profile.syscalls == OFFLINE:
-        program = _offline_program(machine)
+    if profile.syscalls in (OFFLINE, TCP_ONLY):
+        program = _offline_program(machine, allowed=() if profile.syscalls == OFFLINE else (_INET, _INET6))
     else:
         threads_only = profile.syscalls in THREADS_ONLY
         program = _filter_program(machine, ALLOWED_SYSCALLS[profile.syscalls], threads_only=threads_only)
@@ -234,9 +234,16 @@ def _filter_program(machine: SyscallTable, allowed: frozenset[str], *, threads_o
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _offline_program(machine: SyscallTable) -> bytes:
-    """Refuses new sockets, also those that io_uring or the calls of another ABI would open; allows the rest."""
-    refused = [line for name in ("socket", "io_uring_setup") for line in _refusal(machine.numbers[name])]
+def _offline_program(machine: SyscallTable, allowed: Sequence[int] = ()) -> bytes:
+    """Refuses new sockets, also those that io_uring or the calls of another ABI would open; allows the rest.
+
+    Sockets of the `allowed` families pass.
+    """
+    refused = _refusal(machine.numbers["io_uring_setup"])
+    for_sockets = [line for family in allowed for line in ((_JUMP_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW))]
+    load = [(_LOAD, 0, 0, _FIRST_ARGUMENT)] if allowed else []
+    block = [*load, *for_sockets, (_RETURN, 0, 0, _ERRNO | _EPERM)]
+    refused += [(_JUMP_EQUAL, 0, len(block), machine.numbers["socket"]), *block]
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, machine.architecture),
@@ -261,6 +268,7 @@ _LAYERS = {
 }
 
 _PR_SET_NO_NEW_PRIVS = 38
+_INET, _INET6 = 2, 10
 
 
 def _syscall(number: int, *arguments: int | bytes | None) -> int:
@@ -273,6 +281,15 @@ def _syscall(number: int, *arguments: int | bytes | None) -> int:
 
     words = [ctypes.c_long(word) if isinstance(word, int) else word for word in arguments]
     return _checked(_libc().syscall(ctypes.c_long(number), *words))
+
+
+def unshare(flags: int) -> None:
+    """Moves this process into new namespaces; Python has this since 3.12.
+
+    Raises:
+        OSError: the kernel does not allow it.
+    """
+    _checked(_libc().unshare(flags))
 
 
 def _no_new_privileges() -> None:
@@ -328,6 +345,8 @@ ALLOWED_SYSCALLS: dict[str, frozenset[str]] = {
 }
 OFFLINE = "offline"
 """The profile that refuses new sockets, and nothing else."""
+TCP_ONLY = "internet"
+"""The same, but for sockets of the internet, for a process whose network leads nowhere."""
 THREADS_ONLY = frozenset({"program"})
 """Profiles that may start threads, but no processes."""
 

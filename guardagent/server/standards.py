@@ -126,6 +126,7 @@ _CHECKS: Mapping[str, _Check] = {
         lambda it: it.settings is not None and it.settings.signing_key is not None,
         "write 'signing_key:' into the settings of the server",
     ),
+    "timeouts": (lambda it: it.has("timeouts"), "write 'timeouts:' for the tools that may hang"),
     "unlisted": (
         lambda it: it.policies is not None and (it.policies.unlisted == "deny" or it.policies.tools is not None),
         "write 'unlisted: deny' or 'tools:', so that other calls are denied",

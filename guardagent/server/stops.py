@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ JSON = dict[str, Any]
 MAX_SESSIONS = 500  # open ones whose calls in flight a stop lists
 _HISTORY = "stops"  # no session has this name: those have a slash
 _RACES = 20
+_NOT_MIGRATED = "the policy has changed, and the session has not been taken over to the new version"
 
 
 class StopBook:
@@ -53,17 +55,12 @@ class StopBook:
     ) -> None:
         self._ledger, self._session_of, self._log, self._clock = ledger, session_of, log, clock
         self._known: tuple[int, Mapping[str, Stop]] = 0, {}  # the place of the last entry, and the stops by id
+        self._problems: dict[str, str] = {}  # conversation -> why it cannot go on under another version
         self._lock = threading.Lock()
         ledger.watch(_HISTORY)
 
     def covering(self, call: HostCall, tools: Callable[[], frozenset[str]]) -> Stop | None:
-        """As of `Stops`. In an operation that is committed later, of the stops that are known so far.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
-        if staged() is None:
-            self._refresh()
+        """As of `Stops`, of the stops that `migration` has read, which comes before each operation of a session."""
         place, stops = self._known
         self._ledger.saw_watched(place)
         if not stops:
@@ -72,8 +69,45 @@ class StopBook:
         session = self._session_of(tenant, name)
         agents = frozenset({session.owner, *([] if call.agent is None else [call.agent])})
         call_place = CallPlace(tenant, agents, name, tools(), session.policy, session.digest, session.created)
-        now = self._clock()
-        return next((stop for stop in stops.values() if stop.covers(call_place, now)), None)
+        now, migration = self._clock(), self._migration(session)
+        live = (stop for stop in stops.values() if not stop.migrates or stop is migration)
+        covering = next((stop for stop in live if stop.covers(call_place, now)), None)
+        if covering is None or covering is not migration:
+            return covering
+        why = self._problems.get(session.conversation, "propose the call again")
+        return replace(covering, reason=f"{covering.reason}: {why}")
+
+    def migration(self, session: HostSession) -> Stop | None:
+        """Returns the stop under which a session is until it goes on under another version of its policy, if any.
+
+        Raises:
+            LedgerError: the ledger cannot be read; or the operation is staged, and the session has to go on first.
+        """
+        if (operation := staged()) is None:
+            self._refresh()
+        stop, now = self._migration(session), self._clock()
+        if stop is None or not stop.is_of_earlier(session.policy, session.digest, session.created):
+            return None
+        if stop.until is not None and now >= stop.until:
+            return None
+        if operation is not None:
+            operation.fits = False
+            raise LedgerError("the session has to go on under another version of its policy first")
+        return stop
+
+    def _migration(self, session: HostSession) -> Stop | None:
+        """The newest stop of a session's policy that lets sessions go on under the version that it names."""
+        newest = None
+        for stop in self._known[1].values():  # in the order of the ledger
+            if stop.migrates and stop.policy == session.policy and stop.tenant in (None, session.tenant):
+                newest = stop
+        return newest
+
+    def stays(self, session: HostSession, why: str) -> None:
+        """Notes why a session cannot go on, for the reason of its denials."""
+        while len(self._problems) >= MAX_SESSIONS:
+            self._problems.pop(next(iter(self._problems)), None)
+        self._problems[session.conversation] = why
 
     def halt_tool(self, call: HostCall, tool: str, why: str) -> Stop:
         """As of `Stops`; the log of the tenant has it.
@@ -169,10 +203,17 @@ class StopBook:
                 known, entry = place, json.loads(text)
                 if "stop" in entry:
                     stop = Stop.of(entry["stop"])
+                    stops = {name: other for name, other in stops.items() if not _replaces(stop, other)}
                     stops[stop.id] = stop
                 else:
                     stops.pop(entry["lifted"], None)
             self._known = known, stops
+
+
+def _replaces(stop: Stop, other: Stop) -> bool:
+    """Whether all that a stop covers is covered by a later one, which lets it go on under a later version."""
+    is_same = stop.policy == other.policy and stop.tenant in (None, other.tenant)
+    return stop.migrates and other.migrates and is_same
 
 
 def seconds_of(value: Any, where: str) -> Any:
@@ -237,11 +278,15 @@ class StopDesk:
             named["tenant"] = caller.tenant
         return self._made(new_stop(fields["reason"], caller.id, named, seconds=fields["for"]))
 
-    def stop_earlier(self, caller: Caller, policy: str, version: str) -> JSON:
-        """Stops the sessions of a policy that run under another version of it; returns as `stop`."""
+    def stop_earlier(self, caller: Caller, policy: str, version: str, *, migrates: bool) -> JSON:
+        """Stops the sessions of a policy that run under another version of it; returns as `stop`.
+
+        With `migrates`, a session goes on once its history was replayed under the version.
+        """
         tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
         named = {"tenant": tenant, "policy": policy, "version": version}
-        return self._made(new_stop("the policy has changed; begin a new session", caller.id, named))
+        reason = _NOT_MIGRATED if migrates else "the policy has changed; begin a new session"
+        return self._made(new_stop(reason, caller.id, named, migrates=migrates))
 
     def _made(self, stop: Stop) -> JSON:
         self._book.add(stop)

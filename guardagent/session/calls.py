@@ -47,8 +47,12 @@ FindGrants = Callable[[str, ApprovalScope, Mapping[str, Any]], Iterable[LiveGran
 
 
 HistoryEntry = Mapping[str, Any]
-"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`; and
-`released`, the reservations in the counters of calls that the history lacks."""
+"""A change as JSON: `placed` (a call), `settled` (the place of a call), `barred` (a call's id) or `halted`; `released`,
+the reservations in the counters of calls that the history lacks; and `migrated`, the version of the policy before, with
+the memory of the rules of the one that is in force from then on."""
+
+
+_OF_CALLS = {"placed", "settled", "migrated"}
 
 
 class HistoryChangedError(GuardError):
@@ -373,7 +377,7 @@ class CallHistory:
             conversation = self.conversation
             try:
                 self.barred.update(entry["barred"] for entry in news if "barred" in entry)
-                conversation.apply_entries(entry for entry in news if "placed" in entry or "settled" in entry)
+                conversation.apply_entries(entry for entry in news if _OF_CALLS & entry.keys())
             except Exception:
                 self.retire("an unreadable shared history")
                 raise

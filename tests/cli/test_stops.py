@@ -75,3 +75,21 @@ def test_a_server_is_stopped(tmp_path: Path, cli: Cli, monkeypatch: pytest.Monke
         monkeypatch.setenv("GUARDAGENT_TOKEN", tokens["shop.admin"])
         assert cli("stops", "lift", name, "--server", server.url).status == 0
         assert agent.check(session, "3", "login")["in_flight"]
+
+
+def test_a_reload_takes_hold_of_running_sessions(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "policies.yaml").write_text(POLICIES)
+    tokens = tokens_of(tmp_path)
+    with server_processes(tmp_path, f"sqlite:{tmp_path / 'state'}", 1) as (server,):
+        agent = server.client(tokens["shop.agent"])
+        session = agent.session()
+        assert agent.check(session, "runs", "login")["in_flight"]
+        (tmp_path / "policies.yaml").write_text(POLICIES + '  - {id: none, temporal: "forall(receipt(), false)"}\n')
+        monkeypatch.setenv("GUARDAGENT_TOKEN", tokens["shop.admin"])
+        reloaded = cli("reload", "--running", "apply", "--server", server.url)
+        assert "now version" in reloaded.out
+        assert 'still in flight: "login" "runs"' in reloaded.out
+        assert not agent.check(session, "2", "receipt")["in_flight"]
+        assert agent.check(session, "3", "login")["in_flight"]
+        monkeypatch.setenv("GUARDAGENT_TOKEN", tokens["shop.operator"])
+        assert cli("reload", "--server", server.url).status == 1

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("tree_sitter")
 
 from guardagent import Decision, load_policies
-from guardagent.packs.shell.packages import allowed, packages_in, resembles
+from guardagent.packs.shell.packages import allowed, packages_in, packages_of_file, resembles
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,86 @@ def test_names_are_read_from_commands(command: str, names: list[str]) -> None:
     assert packages_in(command) == names
 
 
+_SHOP = '{"mcpServers": {"shop": {"command": "npx", "args": ["-y", "@acme/shop@1.2.3"]}}}'
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("claude mcp add shop -e A=b -- npx -y @acme/shop", ["npm:@acme/shop"]),
+        ("claude mcp add --transport http shop https://mcp.example/shop", ["mcp:https://mcp.example/shop"]),
+        ("gemini mcp add shop uvx shop-mcp==1.0", ["pip:shop-mcp@1.0"]),
+        (
+            "codex mcp add shop -- /opt/shop/server --port 1; codex mcp add --env A=b x",
+            ["mcp:/opt/shop/server", "mcp:?"],
+        ),
+        (f"code --add-mcp '{_SHOP}'; claude mcp add-json shop $SETTINGS", ["npm:@acme/shop@1.2.3", "mcp:?"]),
+        (f"echo '{_SHOP}' > .cursor/mcp.json", ["mcp:?"]),
+        ("cat > Dockerfile <<END\nFROM evil.io/python\nEND", ["image:evil.io/python"]),
+        ("docker run docker.io/library/python:3.12; podman container create $IMAGE", ["image:python:3.12", "image:?"]),
+    ],
+)
+def test_servers_and_images_are_read_from_commands(command: str, names: list[str]) -> None:
+    assert packages_in(command) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "names"),
+    [
+        (".mcp.json", _SHOP, ["npm:@acme/shop@1.2.3"]),
+        ("~/.gemini/settings.json", _SHOP, ["npm:@acme/shop@1.2.3"]),
+        ("src/settings.json", '{"command": "npx x", "url": "https://a.example"}', []),
+        ("mcp.json", '{"servers": {"a": {"type": "http", "url": "https://a.example"}}}', ["mcp:https://a.example"]),
+        ("mcp.json", '{"servers": {"a": {"command": "docker", "args": ["run", "-i", "x/y"]}}}', ["image:x/y"]),
+        ("mcp.json", '{"servers": {"a": {"command": "cmd", "args": ["/c", "npx", "x"]}}}', ["npm:x"]),
+        ("mcp.json", '{"servers": {"a": {"command": "npx", "args": "x"}}}', ["mcp:?"]),
+        ("mcp.json", '"command": "npx"', ["mcp:?"]),
+        ("mcp.json", '{"servers": {}, "servers": {}}', ["mcp:?"]),
+        (".codex/config.toml", '[mcp_servers.a]\ncommand = "uvx"\nargs = ["x@1.0.0"]', ["pip:x@1.0.0"]),
+        ("settings.json", '{"context_servers": {"a": {"command": {"path": "/bin/a", "args": []}}}}', ["mcp:/bin/a"]),
+        ("compose.yaml", "services:\n  a: {image: 'x/y:1'}\n  b:\n    image: $B", ["image:x/y:1", "image:?"]),
+        (
+            "web/Dockerfile.dev",
+            """FROM --platform=x node:22 AS build
+RUN --mount=a pip \\
+ install a
+RUN ["pip", "install", "b"]
+FROM build
+COPY --from=build /a /b
+COPY --from=0 a b
+COPY --from=x/y a b
+COPY a b
+from scratch""",
+            ["image:node:22", "pip:a", "pip:b", "image:x/y"],
+        ),
+        ("notes.md", f"FROM evil {_SHOP}", []),
+    ],
+)
+def test_servers_and_images_are_read_from_files(path: str, text: str, names: list[str]) -> None:
+    assert [*packages_of_file(path, text)] == names
+
+
+def test_one_list_holds_for_packages_servers_and_images() -> None:
+    listed = ["npm:@acme/*", "image:python", "mcp:https://mcp.example"]
+    include = [{"pack": "guardagent:shell", "constants": {"packages": listed, "pinned": True}}]
+    session = load_policies(data={"version": 1, "include": include}).session()
+
+    def asks(text: str, path: str = ".mcp.json") -> bool:
+        verdict = session.check("Write", {"file_path": path, "content": text}, reserve=False)
+        assert verdict.decision in (Decision.ALLOW, Decision.ESCALATE)
+        return verdict.decision is Decision.ESCALATE
+
+    assert not asks(_SHOP)
+    assert asks(_SHOP.replace("@1.2.3", "@latest"))
+    assert asks(_SHOP.replace("@acme", "@evil"))
+    address = '{"mcpServers": {"a": {"url": "https://mcp.example%s"}}}'
+    assert [asks(address % more) for more in ("", "/other", "@evil.io")] == [False, True, True]
+    digest = f"@sha256:{'a' * 64}"
+    bases = (f"python:3.12{digest}", "python:latest", "python", f"evil.io/python{digest}")
+    assert [asks(f"FROM {base}", "Dockerfile") for base in bases] == [False, True, True, True]
+    assert not asks("pip install evil", "README.md")
+
+
 @pytest.mark.parametrize(
     ("package", "listed", "expected"),
     [
@@ -68,6 +148,8 @@ def test_names_are_read_from_commands(command: str, names: list[str]) -> None:
         ("pip:a", ["npm:a"], False),
         ("image:python:3.12", ["image:python:3.12"], True),
         ("image:python:3.13", ["image:python:3.12"], False),
+        ("image:python:3.13", ["image:python"], True),
+        ("image:evil.io/python", ["image:python"], False),
         ("pip:?", ["*"], False),
         ("pip:reqeusts", ["requests"], False),
     ],

@@ -18,6 +18,7 @@ STANDARDS = ("aisvs", "asi", "ai_act")
 ALL = [each for standard in STANDARDS for each in requirements(standard)]
 FULL = """\
 version: 1
+timeouts: {"@read": 30s}
 unlisted: deny
 include:
 - guardagent:runaway

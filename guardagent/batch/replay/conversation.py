@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
-from guardagent.errors import ModelError
+from guardagent.errors import InputError, ModelError
 from guardagent.log.records import MARK, MAX_STRING
 from guardagent.log.verification import ParsedEntry, Selection
 from guardagent.models import Message
@@ -480,10 +480,13 @@ class ReplayedConversation:
         candidate: the policy.
         state: the state for `state(...)`.
         facts: the facts at the beginning.
+        for_memory: judges calls only as far as rules remember them: no program and no model runs.
     """
 
-    def __init__(self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY) -> None:
-        self._candidate = candidate
+    def __init__(
+        self, candidate: ReplayPolicy, state: Any, facts: Mapping[str, Any] = EMPTY, *, for_memory: bool = False
+    ) -> None:
+        self._candidate, self._for_memory = candidate, for_memory
         self._state = ConversationState(candidate.policies, state, facts, clock=Clock(lambda: None))
         self._state.requests = tuple(request for request in candidate.policies.requests if not _asks_model(request[1]))
         self._open: list[JudgedCall] = []
@@ -532,6 +535,20 @@ class ReplayedConversation:
                 unclear.setdefault(source.id, self._earlier[source.id])
         return self._answers(judged, unclear, frozenset(), at_end=True)
 
+    def memory(self) -> dict[str, Any]:
+        """Returns what the rules remember of the calls, as an entry of a shared history has it.
+
+        Raises:
+            InputError: it depends on something that the history does not hold.
+        """
+        calls, rule_of = self._state.calls, self._candidate.policies.rule_of
+        remembering = {rule_of[number].id for call in calls for number, _ in call.applicability.stateful}
+        for rule, why in self._earlier.items():
+            if rule in remembering:
+                raise InputError(f"rule {rule!r} cannot be decided for an earlier call: {why}")
+        dumped = self._state.dumped()
+        return {"memory": dict(enumerate(dumped["memory"])), "said": dumped["said"]}
+
     def _note_incomplete(self) -> None:
         """Only programs that see complete values judge `request:` policies."""
         self._problem, self._state.requests = _INCOMPLETE, ()
@@ -553,6 +570,8 @@ class ReplayedConversation:
         call.facts, call.id, call.agent = recorded.facts, recorded.call_id, recorded.agent
         call.principal = freeze(recorded.principal)
         call.applicability = self._candidate.policies.applicability(call)
+        if self._for_memory:
+            call.applicability = call.applicability.for_memory()
         return call
 
     def _unclear(self, call: SessionCall, judged: Judgement) -> Iterator[tuple[str, str]]:

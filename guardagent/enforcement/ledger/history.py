@@ -19,6 +19,7 @@ from guardagent.enforcement.calls import HostCall
 from guardagent.enforcement.ledger.staging import HistoryChange, staged
 from guardagent.errors import GuardError, InputError, LedgerError
 from guardagent.session.calls import HistoryChangedError, HistoryEntry, SessionEndedError
+from guardagent.types import EMPTY
 
 USED = "the approval of this call was used already; propose the call again with a new id"
 REJECTED = "a reviewer rejected this call; propose it again"
@@ -29,6 +30,8 @@ _OTHER_POLICY = (
     "conversation {!r} began under another policy, or another state of it; "
     "continue under that policy, or end the conversation and begin a new one"
 )
+_MIGRATED = "migrated"
+_MOVED = "conversation {!r} goes on under another version of its policy since; try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ class FinalLedger:
 
     Attributes:
         stages: whether operations can be staged: whether the ledger commits several together.
+        moved: conversations that another server has moved to another version of their policy, as far as was noticed.
 
     Raises:
         InputError: the ledger keeps no histories.
@@ -177,6 +181,7 @@ class FinalLedger:
         self.name = ledger.name
         self.stages = callable(getattr(ledger, "commit", None))
         self._watched, self._seen = "", threading.local()
+        self.moved: set[str] = set()
 
     def watch(self, conversation: str) -> None:
         """Lets no call be placed from now on if a conversation has gone on since the call was judged."""
@@ -332,7 +337,34 @@ class ConversationJournal:
         return json.dumps([self._ledger.name, self._conversation, self._begun])
 
     def news(self) -> Sequence[HistoryEntry]:
-        known, history_entries = self._known, []
+        known, read = self._read()
+        start = max(
+            (at for at, (policy, entry) in enumerate(read) if _MIGRATED in entry and policy == self._policy), default=0
+        )
+        for policy, entry in read[start:]:
+            if policy != self._policy:
+                if _MIGRATED in entry:
+                    getattr(self._ledger, "moved", set[str]()).add(self._conversation)
+                    raise LedgerError(_MOVED.format(self._conversation))
+                raise InputError(_OTHER_POLICY.format(self._conversation))
+        self._known = known
+        return [
+            {**entry, "memory": EMPTY, "said": EMPTY} if at < start else entry for at, (_, entry) in enumerate(read)
+        ]
+
+    def earlier(self) -> list[tuple[str, HistoryEntry]]:
+        """Returns all entries with their policies, before one with `migrated` lets the conversation leave that policy.
+
+        Raises:
+            SessionEndedError: the conversation has ended.
+            LedgerError: an entry is missing.
+        """
+        self._known, read = self._read()
+        return read
+
+    def _read(self) -> tuple[int, list[tuple[str, HistoryEntry]]]:
+        """Returns the place of the last entry, and the policy and the entry of each that is not known."""
+        known, read = self._known, []
         for place, policy, entry in self._ledger.entries(self._conversation, known):
             if entry is None:
                 if known or self.ends_for_good:
@@ -340,13 +372,10 @@ class ConversationJournal:
                 self._begun = place
             elif place != known + 1:
                 raise LedgerError(f"conversation {self._conversation!r} lacks entry {known + 1} in the ledger")
-            elif policy != self._policy:
-                raise InputError(_OTHER_POLICY.format(self._conversation))
             else:
-                history_entries.append(json.loads(entry, object_hook=_decode))
+                read.append((policy, json.loads(entry, object_hook=_decode)))
             known = place
-        self._known = known
-        return history_entries
+        return known, read
 
     def append(self, entry: HistoryEntry) -> None:
         placed = entry.get("placed")
@@ -386,7 +415,7 @@ def _encode(entry: HistoryEntry) -> str:
         return json.dumps(entry, default=_encode_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         if entry.get("output") is not None:  # the call has run; other processes do not see its output
-            return _encode({**entry, "output": None})
+            return _encode({**entry, "output": None, "lost": True})
         raise InputError(
             f"the call cannot be stored in the ledger: {error}; expected JSON in calls and facts"
         ) from None

@@ -19,7 +19,7 @@ import weakref
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, IncompleteRead
 from pathlib import Path
@@ -49,7 +49,7 @@ from guardagent.enforcement.wire import (
 from guardagent.enforcement.wire.values import WireField, WireShape, strings
 from guardagent.errors import InputError, RemoteError
 from guardagent.policy.views import host_text
-from guardagent.types import Verdict, freeze
+from guardagent.types import EMPTY, Verdict, freeze
 
 _log = logging.getLogger("guardagent")
 
@@ -81,6 +81,7 @@ class AttachedTools:
         reads_messages: whether a rule reads the messages of the conversation.
         judges_answers: whether final answers are judged.
         takes_outcomes: whether the server takes outcomes in the same request as the next check.
+        timeouts: the seconds for which calls may run, by tool.
     """
 
     id: str
@@ -88,6 +89,7 @@ class AttachedTools:
     reads_messages: bool
     judges_answers: bool
     takes_outcomes: bool = False
+    timeouts: Mapping[str, float] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ _ATTACHED = WireShape(
     reads_messages=WireField(bool),
     judges_answers=WireField(bool),
     takes_outcomes=WireField(bool, default=False),
+    timeouts=WireField(dict, EMPTY, more={"additionalProperties": {"type": "number"}}),
 )
 _VERDICT = WireShape(verdict=WireField(read=read_verdict))
 _JUDGED = WireShape(

@@ -145,6 +145,10 @@ class RemoteLifecycle(CallLifecycle):
 
     # --- a call that was allowed
 
+    def timeout(self, call: HostCall) -> float | None:
+        attached = self.sessions.attached
+        return None if attached is None else attached.timeouts.get(call.tool)
+
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
         yield from ()  # the permit is here
         conversation = self.conversations.of(call.conversation)

@@ -12,7 +12,7 @@ from typing import Any
 from guardagent.packs import named_values
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
-from guardagent.packs.shell.packages import allowed, is_pinned, packages_in, resembles
+from guardagent.packs.shell.packages import allowed, is_pinned, packages_in, packages_of_file, resembles
 from guardagent.packs.shell.paths import places
 from guardagent.packs.shell.script import require_parser
 
@@ -60,7 +60,10 @@ def _of_arguments(arguments: dict[str, Any], workspace: str) -> list[str] | None
 
 
 def other_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
-    """The packages and images that a shell command takes from outside and a list lacks; none if the list is empty."""
+    """The packages, images and MCP servers from outside that a list lacks; none if the list is empty.
+
+    A shell command takes them, or a file names them that a tool writes.
+    """
     return [name for name in _packages_of(arguments) if not allowed(name, listed)] if listed else []
 
 
@@ -76,6 +79,10 @@ def similar_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
 
 
 def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:
+    paths, contents = _written(arguments)
+    if paths and (contents or not [*_texts(arguments)]):
+        contents = contents or [text for text in arguments.values() if isinstance(text, str)]
+        return dict.fromkeys(name for path in paths for text in contents for name in packages_of_file(path, text))
     texts = [value for value in arguments.values() if isinstance(value, str)] + list(_texts(arguments))
     return dict.fromkeys(name for text in dict.fromkeys(texts) for name in _packages(text))
 
@@ -110,13 +117,18 @@ def prepares(
     """
     workspace = places(workspace, folders, protected) if folders or protected else workspace
     texts = list(_texts(arguments))
-    paths = [path for path in named_values(earlier, _PATHS) if isinstance(path, str)]
-    contents = [content for content in named_values(earlier, _CONTENTS) if isinstance(content, str)]
+    paths, contents = _written(earlier)
     if paths and contents:
         return any(_runs_file(paths[0], "\n".join(contents), text, workspace) for text in texts)
     before = [text for text in _texts(earlier) if _PREPARES.search(text)]
     folder = next(_folders(arguments), "")
     return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
+
+
+def _written(arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The paths and the texts of a call that writes a file."""
+    paths = [path for path in named_values(arguments, _PATHS) if isinstance(path, str)]
+    return paths, [content for content in named_values(arguments, _CONTENTS) if isinstance(content, str)]
 
 
 def _folders(arguments: dict[str, Any]) -> Iterator[str]:

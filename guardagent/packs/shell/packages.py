@@ -1,4 +1,4 @@
-"""The packages and images that a command takes from outside: of an ecosystem, by name, and with their version.
+"""The packages, images and MCP servers that a command takes from outside: of an ecosystem, by name, with their version.
 
 Where it is not certain which word is a name, the name is `?`, which is on no list. Files of requirements, lock files
 and paths of this machine name nothing: a person has seen them.
@@ -7,15 +7,21 @@ and paths of this machine name nothing: a person has seen them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shlex
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from rapidfuzz.distance import OSA
 
+from guardagent._support.json_values import loads
+from guardagent.packs import named_values, plain_name, with_json
 from guardagent.packs.shell.commands import after_options, all_commands, plain_words
 
 UNKNOWN = "?"
+MCP = "mcp"  # the ecosystem of MCP servers: their addresses, and programs that are no packages
 _LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|[^<>=!~]*\*")
 _ADDRESS = re.compile(r"[\w+]+://|git\+")
 _REGISTRY = re.compile(r"(?:--(?:extra-)?index(?:-url)?|--default-index|--registry|--find-links|--source|-i)=")
@@ -41,7 +47,25 @@ def packages_in(text: str) -> list[str]:
             name, words = command.name, plain_words(command)
             name, words = _of_module(name, words)
             packages.update(dict.fromkeys(_packages(re.sub(r"[\d.]+$", "", name), words)))
+            packages.update(dict.fromkeys(_servers(words)))
+            for path in command.writes:  # what it writes, such as a here-document, is somewhere in the text
+                packages.update(dict.fromkeys(packages_of_file(path[0] if path else "", text)))
     return list(packages)
+
+
+def _servers(words: _Words) -> Iterator[str]:
+    """The MCP servers that the command line of an agent's host adds: `claude mcp add`, `code --add-mcp`."""
+    settings = next((word for word in words if word.lstrip().startswith("{")), None)
+    if "--add-mcp" in words or words[:2] == ["mcp", "add-json"]:
+        yield from servers_in(settings or "mcp")
+    elif words[:2] == ["mcp", "add"]:
+        if addresses := [word for word in words if _ADDRESS.match(word)]:
+            yield from (f"{MCP}:{address}" for address in addresses)
+        elif "--" in words:
+            yield from server_of(words[words.index("--") + 1 :])
+        else:
+            runs = (list(_packages(word, words[at:])) for at, word in enumerate(words, 1))
+            yield from next(filter(None, runs), [f"{MCP}:{UNKNOWN}"])
 
 
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py")
@@ -73,24 +97,27 @@ def allowed(package: str, listed: Sequence[str]) -> bool:
     """
     ecosystem, _, name = package.partition(":")
     bare = _bare(name)
+    names = (name, bare, _TAG.sub("", bare)) if ecosystem == "image" else (name, bare)
     for entry in listed:
         prefix, _, rest = entry.partition(":")
         of_this, wanted = (prefix == ecosystem, rest) if prefix in _ECOSYSTEMS else (True, entry)
-        if of_this and UNKNOWN not in bare:
-            exact = wanted in (name, bare)
-            if exact or (wanted.endswith("*") and bare.startswith(wanted[:-1])):
-                return True
+        is_there = wanted in names or (wanted.endswith("*") and bare.startswith(wanted[:-1]))
+        if of_this and is_there and UNKNOWN not in bare:
+            return True
     return False
 
 
 _EXACT = re.compile(r"v?[0-9]+(?:[.+-][0-9A-Za-z]+)*")
 _EXACT_OF_NPM = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[.+-][0-9A-Za-z]+)*")  # `1.2` is a range there
+_TAG = re.compile(r":[\w.-]+$")
 _DIGEST = re.compile(r".*@sha256:[0-9a-f]{64}")
 
 
 def is_pinned(package: str) -> bool:
     """Whether a package, as `packages_in` returns it, has an exact version; an image, whether it has a digest."""
     ecosystem, _, name = package.partition(":")
+    if ecosystem == MCP:
+        return UNKNOWN not in name  # an address has no version
     if ecosystem == "image":
         return _DIGEST.fullmatch(name) is not None
     at = name.find("@", 1)
@@ -120,7 +147,9 @@ def _popular() -> Mapping[str, frozenset[str]]:
 
 
 def _bare(name: str) -> str:
-    """The name without version and extras, in the form in which `pip` compares names."""
+    """The name without version and extras, in the form in which `pip` compares names; an address as it is."""
+    if _ADDRESS.match(name):
+        return name
     at = name.find("@", 1)
     name = name if at < 0 else name[:at]
     return re.sub(r"\[.*", "", name).lower().replace("_", "-")
@@ -202,8 +231,14 @@ def _image(words: _Words) -> Iterator[str]:
             yield UNKNOWN
             return
         elif not word.startswith("-"):
-            yield word or UNKNOWN
+            yield image_name(word).partition(":")[2]
             return
+
+
+def image_name(word: str) -> str:
+    """The image of a reference, as `packages_in` returns it; unknown if a variable is a part of it."""
+    name = re.sub(r"^(?:(?:index\.)?docker\.io/)?(?:library/)?", "", word)
+    return f"image:{UNKNOWN if not name or '$' in name else name}"
 
 
 def _versioned(word: str) -> str:
@@ -238,6 +273,90 @@ _READERS: tuple[tuple[str, tuple[str, ...], str, _Read], ...] = (
     ("composer", ("require", "global require"), "composer", _each),
     ("go", ("install", "get"), "go", _each),
     ("go", ("run",), "go", lambda words: (name for name in _first(words) if "@" in name or name == UNKNOWN)),
-    ("docker podman nerdctl", ("run", "pull", "create", "container run", "image pull"), "image", _image),
+    (
+        "docker podman nerdctl",
+        ("run", "pull", "create", "container run", "container create", "image pull"),
+        "image",
+        _image,
+    ),
 )
-_ECOSYSTEMS: Mapping[str, None] = dict.fromkeys(ecosystem for _, _, ecosystem, _ in _READERS)
+_ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
+
+
+# --- files that name them: Dockerfiles, files of compose, and settings of MCP clients
+
+_SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml)")
+_OF_MCP = re.compile(r"(?i)(?:.*[/\\])?[^/\\]*(?:mcp|claude)[^/\\]*\.jsonc?")  # all of them, not single keys
+_KEYS = ("mcpServers", "mcp_servers", "context_servers")
+_ADDRESSES = ("url", "httpUrl", "serverUrl", "uri")
+_DOCKERFILE = re.compile(r"(?i)(.*[/\\])?((docker|container)file([._-][^/\\]*)?|[^/\\]*\.(docker|container)file)")
+_COMPOSE = re.compile(r"(?i)(.*[/\\])?[^/\\]*compose[^/\\]*\.ya?ml")
+_INSTRUCTION = re.compile(r"(?im)^[ \t]*(FROM|COPY|ADD|RUN)[ \t]+((?:.*\\\r?\n)*.*)")
+_IMAGE = re.compile(r"""(?m)\bimage["']?[ \t]*:[ \t]*["']?([^\s"',}#]+)""")
+_OPTIONS = re.compile(r"(?:--[\w-]+(?:=\S*)?\s+)*")
+
+
+def packages_of_file(path: str, text: str) -> Iterator[str]:
+    """Yields what a file takes from outside, as `packages_in`; `mcp:?` for settings of MCP that cannot be read."""
+    if _DOCKERFILE.fullmatch(path):
+        yield from _of_dockerfile(text)
+    elif _COMPOSE.fullmatch(path):
+        yield from (image_name(name) for name in _IMAGE.findall(text))
+    elif _OF_MCP.fullmatch(path):
+        yield from servers_in(text)
+    elif _SETTINGS.fullmatch(path) and any(key in text for key in _KEYS):
+        yield from servers_in(text, is_toml=path.lower().endswith("toml"), of={plain_name(key) for key in _KEYS})
+
+
+def servers_in(text: str, *, is_toml: bool = False, of: Collection[str] = ()) -> Iterator[str]:
+    """Yields the MCP servers of settings, or of values with the names `of`; `mcp:?` for text that cannot be read."""
+    try:
+        settings = tomllib.loads(text) if is_toml else loads(text)  # which refuses a name that is there twice
+    except (ValueError, RecursionError):
+        yield f"{MCP}:{UNKNOWN}"
+    else:
+        yield from _of_settings([*named_values(settings, of)] if of else settings)
+
+
+def _of_settings(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for inner in value:
+            yield from _of_settings(inner)
+    if not isinstance(value, dict):
+        return
+    command, args = value.get("command"), value.get("args", [])
+    if isinstance(command, dict):  # of Zed
+        args, command = command.get("args", []), command.get("path")
+    words = [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [None])]
+    if command is not None:
+        yield from server_of(words) if all(isinstance(word, str) for word in words) else (f"{MCP}:{UNKNOWN}",)
+    yield from (f"{MCP}:{value[name]}" for name in _ADDRESSES if isinstance(value.get(name), str))
+    for name, inner in value.items():
+        if name not in ("command", "args"):
+            yield from _of_settings(inner)
+
+
+def server_of(words: list[str]) -> Iterator[str]:
+    """Yields what the command of a server takes from outside; else the program."""
+    if words and re.fullmatch(r"(?i)cmd(\.exe)?", words[0]):
+        words = [word for word in words[1:] if word.lower() != "/c"]
+    packages = packages_in(shlex.join(words)) if words else []
+    yield from packages or [f"{MCP}:{words[0] if words and words[0] else UNKNOWN}"]
+
+
+def _of_dockerfile(text: str) -> Iterator[str]:
+    stages = {"scratch"}
+    for name, rest in _INSTRUCTION.findall(text):
+        line = rest.replace("\\\r\n", " ").replace("\\\n", " ")
+        if name.upper() == "RUN":
+            run = with_json(_OPTIONS.sub("", line, count=1))
+            yield from packages_in(shlex.join(map(str, run)) if isinstance(run, list) else str(run))
+            continue
+        if name.upper() == "FROM":
+            image, *more = _OPTIONS.sub("", line, count=1).split() or [UNKNOWN]
+        else:
+            source = re.search(r"--from=(\S+)", line)
+            image, more = source[1] if source else "0", []
+        if image.lower() not in stages and not (name.upper() != "FROM" and image.isdecimal()):
+            yield image_name(image)
+        stages.update(stage.lower() for stage in more[1:2] if more[0].lower() == "as")

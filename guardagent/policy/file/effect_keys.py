@@ -31,7 +31,7 @@ REQUIRE = Key(
     "require",
     mapping,
     "a mapping of effects to approval or deny",
-    "What calls with an effect need, or with a worse one without a requirement. Every tool then needs an effect.",
+    "What calls with an effect need. It holds for a worse one without a requirement, too. Every tool needs an effect.",
     keys=keys(*(Key(level, choice, "approval or deny", f"For {level} calls.", choices=(*_NEEDS,)) for level in LEVELS)),
 )
 

@@ -42,7 +42,7 @@ from guardagent.policy.file.policy_keys import (
     text,
     tool_name,
 )
-from guardagent.policy.file.rule_keys import COUNTER, POLICIES, CounterSource, counter_problem
+from guardagent.policy.file.rule_keys import COUNTER, POLICIES, TIMEOUTS, CounterSource, counter_problem
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.provenance.readers import MODEL, DeclaredLabels, InvalidSourceError, LabelCondition, LabelSource
 from guardagent.policy.views import CallView
@@ -393,6 +393,7 @@ POLICY_FILE = Key(
         DISPATCH,
         EFFECTS,
         REQUIRE,
+        TIMEOUTS,
         LABELS,
         IDS,
         Key(

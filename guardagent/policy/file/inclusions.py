@@ -158,6 +158,18 @@ def _effects(files: Sequence[PolicyFile], field: str) -> Mapping[str, str]:
     return MappingProxyType(worst_of(_values(files, field)))
 
 
+def _timeouts(files: Sequence[PolicyFile], field: str) -> Mapping[str, float]:
+    """The timeouts of all files; the shortest one of each tool or tag."""
+    shortest: dict[str, float] = {}
+    for name, seconds in (timeout for timeouts in _values(files, field) for timeout in timeouts.items()):
+        shortest[name] = min(seconds, shortest.get(name, seconds))
+    return MappingProxyType(shortest)
+
+
+def _tags_under(values: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
+    return {f"@{prefix}{name[1:]}" if name.startswith("@") else name: value for name, value in values.items()}
+
+
 def _toolboxes(files: Sequence[PolicyFile], field: str) -> Mapping[str, tuple[Path, ...]]:
     folders: dict[str, tuple[Path, ...]] = {}
     for prefix, paths in (item for boxes in _values(files, field) for item in boxes.items()):
@@ -259,6 +271,7 @@ MERGING: Mapping[str, Merging] = {
     "views": Merging(_views),
     "dispatch": Merging(_views),
     "effects": Merging(_effects),
+    "timeouts": Merging(_timeouts, _tags_under),
     "digest": Merging(_digest),
 }
 """The merging of each field of `PolicyFile`."""
@@ -271,6 +284,12 @@ def _checked(file: PolicyFile) -> PolicyFile:
     for name, constant in file.constants.items():
         if constant.value is None:
             raise constant.place.error(f"constant {name!r} has no value; expected one here, or in an including file")
+    for name in file.timeouts:
+        known = file.tags if name.startswith("@") else file.tools
+        if known is not None and (plain := name.removeprefix("@")) not in known:
+            what = "tag" if name.startswith("@") else "tool"
+            problem = f"'timeouts' has the unknown {what} {shortened(name)!r}{name_hint(plain, known)}"
+            raise ContentError(problem, file.place_of("timeouts", name))
     return file if file.tools is None else replace(file, tags=MappingProxyType(dict(_declared_tags(file, file.tools))))
 
 

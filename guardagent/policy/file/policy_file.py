@@ -52,6 +52,7 @@ class PolicyFile:
         views: the views of calls for reviewers, by tool.
         dispatch: the tools that call others, by name.
         effects: what calls of a tool do, by tool; see `effect_keys`.
+        timeouts: how many seconds a call may run, by tool or by tag with `@`.
     """
 
     path: Path
@@ -74,6 +75,7 @@ class PolicyFile:
     views: Mapping[str, CallView] = field(default_factory=lambda: EMPTY)
     dispatch: Mapping[str, Dispatch] = field(default_factory=lambda: EMPTY)
     effects: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    timeouts: Mapping[str, float] = field(default_factory=lambda: EMPTY)
 
     @property
     def toolbox(self) -> tuple[Path, ...]:
@@ -110,7 +112,7 @@ def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile
 
 
 def _complete(file: PolicyFile) -> PolicyFile:
-    if file.rules and not file.inclusions and not file.constants:
+    if file.rules and not (file.inclusions or file.constants or file.timeouts):
         return file  # as most files; the module below is not loaded for them
     from guardagent.policy.file.inclusions import complete
 
@@ -190,6 +192,7 @@ def _policy_file(node: SourceNode, data: bytes, path: Path, files: tuple[Path, .
         views=MappingProxyType(values.get("views", {})),
         dispatch=MappingProxyType(values.get("dispatch", {})),
         effects=MappingProxyType(values.get("effects", {})),
+        timeouts=MappingProxyType(values.get("timeouts", {})),
     )
 
 

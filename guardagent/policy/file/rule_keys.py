@@ -237,6 +237,13 @@ def _duration(node: SourceNode, key: Key) -> float:
     return float(seconds)
 
 
+TIMEOUTS = Key(
+    "timeouts",
+    by_name,
+    "a mapping of tools, or tags such as @web, to durations",
+    "How long calls of a tool may run.",
+    item=Key("timeout", _duration, "a duration such as 30s"),
+)
 _WHOLE: Mapping[str, Schema] = {"calls": {"minimum": 1}, "quorum": {"minimum": 1, "maximum": _MAX_QUORUM}}
 
 

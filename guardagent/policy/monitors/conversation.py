@@ -535,7 +535,7 @@ class ConversationState:
             memory.update((int(number), dumped) for number, dumped in entry["memory"].items())
             if "placed" in entry:
                 self._add_reserved(entry["placed"])
-            else:
+            elif "settled" in entry:
                 call = self.calls[entry["settled"] - 1]
                 call.output, call.status = freeze(entry["output"]), entry["status"]
                 self._land(call)

@@ -410,7 +410,7 @@ def _shadow_policy(service: GuardService, request: ConsoleRequest, text: str) ->
 
 def _reload_policy(service: GuardService, request: ConsoleRequest, _text: str) -> Answer:
     name = request.path["name"]
-    service.reload_policy(request.caller, request.tenant, name)
+    service.reload_policy(request.caller, request.tenant, name, {"running": request.form.get("running", "keep")})
     return GoTo(f"/policies/{name}")
 
 

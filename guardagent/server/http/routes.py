@@ -290,7 +290,7 @@ def _list_versions(service: GuardService, request: ServiceRequest) -> JSON:
 
 @_route("POST /v1/policies/{name}/reload", AccessedOperation.CHANGE_POLICIES, RELOAD, query=_TENANT, repeatable=True)
 def _reload_policy(service: GuardService, request: ServiceRequest) -> JSON:
-    """Load the files of a policy again, for new sessions; with `running` `deny`, stop those of other versions."""
+    """Load the files of a policy again, for new sessions; `running` may stop others (`deny`) or move them (`apply`)."""
     return service.reload_policy(request.caller, request.tenant, request.path["name"], request.body)
 
 

@@ -21,8 +21,7 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.enforcement.ledger.staging import StagedOperation, staged
 from guardagent.enforcement.wire.messages import CALL, OUTCOME, read_approval, read_call, read_outcome, write_verdict
 from guardagent.enforcement.wire.values import WireError, WireField, WireShape, choice, read_value, strings, write_value
-from guardagent.errors import GuardError, InputError, LedgerError, name_hint
-from guardagent.policy.policies import Policies
+from guardagent.errors import GuardError, InputError, LedgerError, error_text, name_hint
 from guardagent.policy.views import RenderedView, view_for
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, preview, requested_call, shown
@@ -49,6 +48,7 @@ from guardagent.server.service.guards import (
     new_session,
     read_attachment,
 )
+from guardagent.server.service.migration import SessionMigration, reads_messages
 from guardagent.server.service.policies import (
     CandidatePolicies,
     PolicyCatalogue,
@@ -61,7 +61,7 @@ from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
 from guardagent.server.state import ItemGroup, NewItem, StateStore, StoredItem
 from guardagent.server.stops import StopBook, StopDesk, seconds_of
-from guardagent.session.calls import ClaimConflictError, NotClaimedError, SessionEndedError
+from guardagent.session.calls import ClaimConflictError, HistoryChangedError, NotClaimedError, SessionEndedError
 from guardagent.types import EMPTY, Decision, Verdict, thaw
 from guardagent.types.values import read_principal
 
@@ -160,6 +160,7 @@ def _has_ended(item: StoredItem) -> bool:
 JSON = dict[str, Any]
 MAX_TIMELINE = 500
 REPLAYED_DAYS = 30
+_RACES = 20
 _STEP = "seq time kind tool call_id agent args facts decision rules reasons errors status output answer".split()
 _STEP += "approver why grants grant covers by".split()
 
@@ -213,7 +214,7 @@ def _read_answers(answers: Any, where: str) -> list[JSON]:
 
 
 ANSWERS = WireShape(answers=WireField(list, read=_read_answers, more={"items": _NAMED_ANSWER.schema, "minItems": 1}))
-RELOAD = WireShape(running=replace(choice("keep", "deny"), default="keep"))
+RELOAD = WireShape(running=replace(choice("keep", "deny", "apply"), default="keep"))
 SHADOW = WireShape(text=WireField(str, None))
 REPLAY = WireShape(text=WireField(str))
 
@@ -244,6 +245,7 @@ class GuardService:
         kept = self.stores, self.attachments, self.sessions
         self.stops = StopBook(self.stores.ledger, self.sessions.known, self.stores.log)
         self.guards = GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
+        self.migration = SessionMigration(self.policies, self.stores, self.sessions, self.guards)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
         channels = channels_of(self)
@@ -285,12 +287,14 @@ class GuardService:
         version = self.policies.current(attachment.policy)
         guard = self.guards.new(attachment, version)
         self.attachments.add(attachment, content)
+        seconds = {tool.name: guard.lifecycle.timeout(HostCall(tool.name, EMPTY, "")) for tool in attachment.tools}
         return {
             "id": attachment.id,
             "coverage": guard.coverage.lines(),
-            "reads_messages": _reads_messages(version),
+            "reads_messages": reads_messages(version),
             "judges_answers": guard.judges_answers,
             "takes_outcomes": True,  # with the next check: see `calls`
+            "timeouts": {tool: limit for tool, limit in seconds.items() if limit is not None},
             "policy": attachment.policy,
             "policy_version": version.digest,
         }
@@ -613,7 +617,7 @@ class GuardService:
         self.stores.log(caller.tenant).append({**entry, **about})
         record, _ = self.approvals.read(caller.tenant, name)
         if record.grants:  # an answer to a call of a session that is gone is taken all the same
-            self.grants.make(self.sessions.known(caller.tenant, record.session), name, record)
+            self.grants.make(self.sessions.read(caller.tenant, record.session), name, record)
         return answered
 
     def _grantable(self, tenant: str, record: ApprovalRecord, terms: Mapping[str, Any] = EMPTY) -> dict[str, JSON]:
@@ -623,7 +627,7 @@ class GuardService:
             InputError: a rule allows one call only, a bound is above its scope, or the call would not be covered.
             GuardError: the policy of the session is unknown here.
         """
-        guard, grants = self.guards.of(self.sessions.known(tenant, record.session)), dict[str, JSON]()
+        guard, grants = self.guards.of(self.sessions.read(tenant, record.session)), dict[str, JSON]()
         tool, args = guard.names.resolve(record.call["tool"]), read_value(record.call["args"], "args")
         for rule in record.rules:
             if guard.policies.responses.get(rule) is Decision.ESCALATE:
@@ -669,7 +673,8 @@ class GuardService:
     def reload_policy(self, caller: Caller, tenant: str, name: str, body: Any = None) -> JSON:
         """Loads the files of a policy again, for new sessions; sessions that have begun keep their version.
 
-        With `running` `deny`, they may make no call any more: a stop that a person can lift covers them.
+        With `running` `deny`, they may make no call any more: a stop that a person can lift covers them. With `apply`,
+        they go on under the new version if their histories can be replayed under it, and are under that stop if not.
 
         Raises:
             InputError: the files are invalid; the current version stays in force.
@@ -678,15 +683,18 @@ class GuardService:
         running = RELOAD.read({} if body is None else body)["running"]
         commit = self.policies.settings(name, tenant).commit()
         earlier = self.policies.current(name).digest
-        reloaded = self.policies.reload(name)
+        try:
+            reloaded = self.policies.reload(name)
+        except InputError as error:
+            raise InputError(f"{error}; nothing was changed: the version before stays in force") from None
         version = reloaded.digest
         if version != earlier:
             change = {"kind": "policy", "name": name, "policy": version, "earlier": earlier, "by": caller.id}
             self.stores.log(tenant).append(change | ({"commit": commit} if commit else {}))
         self.history.note(name, reloaded, commit)
         json = {"name": name, "version": version, "changed": version != earlier}
-        if running == "deny":
-            json["stop"] = self.stop_desk.stop_earlier(caller, name, version)
+        if running != "keep":
+            json["stop"] = self.stop_desk.stop_earlier(caller, name, version, migrates=running == "apply")
         return json
 
     def shadow_policy(self, caller: Caller, tenant: str, name: str, body: Any) -> JSON:
@@ -761,8 +769,35 @@ class GuardService:
     # --- internals
 
     def _session(self, request: ServiceRequest) -> tuple[HostSession, ToolGuard]:
-        session = self.sessions.of_caller(request.caller, request.path["id"])
+        session = self._migrated(self.sessions.of_caller(request.caller, request.path["id"]))
         return session, self.guards.of(session)
+
+    def _migrated(self, session: HostSession) -> HostSession:
+        """Returns a session under the version that a reload has put into force for it; else its stop denies its calls.
+
+        Raises:
+            LedgerError: as `StopBook.migration`.
+        """
+        for _ in range(_RACES):
+            stop = self.stops.migration(session)
+            moved = self.stores.ledger.moved
+            if stop is None and (session.conversation not in moved or staged() is not None):
+                return session
+            current = self.sessions.read(session.tenant, session.id)
+            self.guards.forget(session)
+            if stop is None:
+                moved.discard(session.conversation)
+                return self.sessions.keep(current)
+            try:
+                if current.status == "open" and current.digest != stop.version:
+                    current = self.migration.move(current, str(stop.version))
+            except HistoryChangedError:
+                continue
+            except Exception as error:  # noqa: BLE001 - whatever it is, the session stays stopped, and says why
+                self.stops.stays(session, error_text(error))
+                return session
+            return self.sessions.keep(current)
+        raise LedgerError("other servers kept adding to the session; try again")
 
     def _judged(
         self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
@@ -790,6 +825,7 @@ class GuardService:
 
     def _finish(self, session: HostSession) -> HostSession:
         """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
+        session = self._migrated(session)
         guard = self.guards.of(session)
         try:
             verdict = write_verdict(guard.claimed_calls.finish(session.conversation))
@@ -798,7 +834,7 @@ class GuardService:
             if session.status == "open":
                 raise RequestRunningError("another server is ending the session; try again") from None
             return session
-        session = self.sessions.end(session, verdict)
+        session = self.sessions.change(session, status="ended", verdict=verdict)
         self.stores.ledger.end(session.conversation)
         self.approvals.end(session.tenant, lambda waiting: waiting["session"] == session.id)
         return session
@@ -832,10 +868,6 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     if principal.tenant != caller.tenant:
         raise InputError("'on_behalf_of' is of another tenant; expected a user of the caller's")
     return dict(thaw(principal.value))
-
-
-def _reads_messages(version: Policies) -> bool:
-    return version.sources is not None or version.asks_models
 
 
 def _summary(session: HostSession) -> JSON:

@@ -138,7 +138,7 @@ _PAGE, _MAX_PAGES = 500, 20  # that a search reads
 
 @dataclass(frozen=True, slots=True)
 class HostSession:
-    """A session of an agent's host. Only its status changes.
+    """A session of an agent's host. Only its status changes, and its version if a reload moves it to another one.
 
     Attributes:
         owner: the id of the caller that opened it.
@@ -249,17 +249,18 @@ class HostSessions:
             raise _unknown(name)
         return HostSession(name, tenant, number=item.number, **item.value)
 
-    def end(self, session: HostSession, verdict: Mapping[str, Any]) -> HostSession:
-        """Stores the end of a session. Returns it with the verdict of the server that ended it first."""
-        item = self._state.get(SESSION, session.tenant, session.id)
-        if item is None:
-            raise _unknown(session.id)
-        host_session = HostSession(session.id, session.tenant, number=item.number, **item.value)
-        if host_session.status != "open":
-            return host_session
-        ended = replace(host_session, status="ended", verdict=verdict)
-        stored = self._state.replace(SESSION, session.tenant, session.id, item.version, ended.content)
-        return ended if stored else self.read(session.tenant, session.id)
+    def change(self, session: HostSession, **changes: Any) -> HostSession:
+        """Stores changes of a session, such as its end. Returns it as it is stored: unchanged if it has ended."""
+        while True:
+            item = self._state.get(SESSION, session.tenant, session.id)
+            if item is None:
+                raise _unknown(session.id)
+            host_session = HostSession(session.id, session.tenant, number=item.number, **item.value)
+            changed = replace(host_session, **changes)
+            if host_session.status != "open":
+                return host_session
+            if self._state.replace(SESSION, session.tenant, session.id, item.version, changed.content):
+                return changed
 
     def tenants(self) -> list[str]:
         """Returns the tenants that have sessions, or had some."""

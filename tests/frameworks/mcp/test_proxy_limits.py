@@ -106,6 +106,9 @@ def test_a_confined_server_writes_where_it_may(tmp_path: Path) -> None:
     ("options", "server", "problem"),
     [
         (["--confine-network"], None, "need '--confine'"),
+        (["--confine-host", "a.example"], None, "need '--confine'"),
+        (["--confine", "--confine-host", "https://a.example"], None, "expected a host such as"),
+        (["--confine", "--confine-host", "a.example", "--confine-network"], None, "gives all hosts"),
         (["--confine"], ["https://shop.example/mcp"], "applies to a command only"),
         (["--confine", "--confine-read", "/no/such"], None, "/no/such: no such file or folder"),
         (["--confine", "--confine-write", ""], None, "is empty; expected a file or folder"),

@@ -17,7 +17,7 @@ from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
-from guardagent.errors import InputError, ToolDenied
+from guardagent.errors import InputError, ToolDenied, ToolTimeoutError
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import DENIED, Message, denial_message, params_of
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
@@ -207,12 +207,8 @@ class ClientCalls:
         return self._denied(request, await self._guard.arefuse(call, problem))
 
     def _denied(self, request: ClientRequest, verdict: Verdict) -> Message:
-        why = denial_message(verdict, client=self._client)
-        if request.message["method"] != calls.TOOL:
-            data = {"decision": str(verdict.decision), "rules": list(verdict.rules)}
-            raise ErrorResponseError(calls.error(None, DENIED, why, data)["error"])
-        modern = {"resultType": "complete"} if request.modern else {}
-        return {"content": [{"type": "text", "text": why}], "isError": True, **modern}
+        data = {"decision": str(verdict.decision), "rules": list(verdict.rules)}
+        return _error_result(request, denial_message(verdict, client=self._client), data)
 
     async def _execute(
         self, request: ClientRequest, forward: Forward, call: HostCall, proposed: HostCall, args: Mapping[str, Any]
@@ -239,7 +235,21 @@ class ClientCalls:
             if note and error.outcome is not None and error.outcome.ended and isinstance(error.error, Mapping):
                 error.error = {**error.error, "message": f"{error.error.get('message', '')}\n{note}"}
             raise
+        except ToolTimeoutError as error:
+            return _error_result(request, str(error))
         if problem is not None:
             return calls.withheld(answer, problem)
         answer = calls.uncached(answer)
         return calls.with_note(answer, note) if note else answer
+
+
+def _error_result(request: ClientRequest, why: str, data: Any = None) -> Message:
+    """Returns the result of a call of a tool that says why there is none.
+
+    Raises:
+        ErrorResponseError: it is another request.
+    """
+    if request.message["method"] != calls.TOOL:
+        raise ErrorResponseError(calls.error(None, DENIED, why, data)["error"])
+    modern = {"resultType": "complete"} if request.modern else {}
+    return {"content": [{"type": "text", "text": why}], "isError": True, **modern}

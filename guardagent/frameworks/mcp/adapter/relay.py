@@ -261,6 +261,9 @@ class Relay:
         except Exception as error:  # noqa: BLE001 - a client must not wait for ever
             _log.exception("a call could not be judged")
             answer = calls.error(message["id"], DENIED, f"this could not be checked: {error_text(error)}")
+        if pending.response is not None and pending.response.cancelled():  # by a timeout of the policy
+            cancelled = {"requestId": message["id"], "reason": "timeout"}
+            self._start(self._notify_server(calls.notification("notifications/cancelled", cancelled)))
         passed, line = pending.passed
         self._settle(pending, line if line and shown is passed else calls.write_message(answer))
 

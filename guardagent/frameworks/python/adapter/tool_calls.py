@@ -21,7 +21,7 @@ from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
-from guardagent.errors import InputError, ToolDenied, error_text, name_hint
+from guardagent.errors import InputError, ToolDenied, ToolTimeoutError, error_text, name_hint
 from guardagent.frameworks.python.adapter.functions import (
     ConversationSource,
     Fn,
@@ -311,6 +311,8 @@ class _ToolCallBatch:
         work = Operation(partial(function.run, args), partial(function.arun, args))
         try:
             output = yield from life.execute(proposed_call.call, work, function.outcome, proposed_call.failure)
+        except (ToolDenied, ToolTimeoutError) as error:  # by the limit of its time
+            proposed_call.content = str(error)
         except Exception as error:
             if error is not proposed_call.raised:
                 raise  # it is none of the tool's

@@ -1,0 +1,150 @@
+"""`timeouts:` in a policy: a tool that runs too long is cancelled, and what it did is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guardagent import ToolDenied, load_policies
+from guardagent.enforcement import ToolGuard
+from guardagent.errors import InputError, ToolTimeoutError
+from guardagent.frameworks.python import guard_tools
+
+POLICY = """
+version: 1
+tags: {web: [fetch]}
+timeouts: {"@web": 50ms, fetch: 1m, crunch: 5s}
+policies:
+  - {id: paid_once, temporal: "forall(pay(), count(f:fetch()) == 0)"}
+  - {id: seen_first, temporal: "before(read(), true, f:fetch(), true)"}
+"""
+
+
+def guard(text: str = POLICY) -> ToolGuard:
+    return ToolGuard(load_policies(text=text))
+
+
+def test_a_tool_is_cancelled_and_its_outcome_is_unknown() -> None:
+    """It counts where it could break a rule, and not where it would have to have succeeded."""
+    done: list[str] = []
+
+    async def fetch(url: str) -> str:
+        done.append("began")
+        try:
+            await asyncio.sleep(5 if url == "slow" else 0)
+        except asyncio.CancelledError:
+            done.append("cancelled")
+            raise
+        return url
+
+    own = guard()
+    [tool] = guard_tools([fetch], own, conversation="a")
+
+    async def run() -> None:
+        with pytest.raises(ToolTimeoutError, match=r"'fetch' was cancelled after 0.05 s"):
+            await tool("slow")
+        assert done == ["began", "cancelled"]
+        assert [event.status for event in own.session("a").history] == ["unknown"]
+        assert own.session("a").check("pay", reserve=False).rules == ("paid_once",)
+        assert own.session("a").check("read", reserve=False).label
+        assert await tool("fast") == "fast"
+        assert not own.session("a").check("read", reserve=False).label
+
+    asyncio.run(run())
+
+
+def test_an_error_of_the_tool_is_its_own() -> None:
+    async def fetch() -> str:
+        raise TimeoutError("of the tool")
+
+    [tool] = guard_tools([fetch], guard(), conversation="a")
+    with pytest.raises(TimeoutError, match="of the tool"):
+        asyncio.run(tool())
+
+
+def test_a_plain_function_cannot_be_cancelled_so_it_does_not_run() -> None:
+    ran: list[str] = []
+
+    def crunch() -> str:
+        ran.append("crunch")
+        return "done"
+
+    own = guard()
+    [tool] = guard_tools([crunch], own, conversation="a")
+    with pytest.raises(ToolDenied, match="a plain function cannot be cancelled"):
+        tool()
+    assert ran == []
+    assert own.session("a").history == ()
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "problem"),
+    [
+        ("{fetch: soon}", "a duration such as 30s"),
+        ("{fetch: 0s}", "a duration such as 30s"),
+        ('{"@wbe": 1s}', "unknown tag '@wbe'; did you mean 'web'"),
+        ("{fecth: 1s}", "unknown tool 'fecth'; did you mean 'fetch'"),
+    ],
+)
+def test_mistakes_are_errors(timeouts: str, problem: str) -> None:
+    text = f"version: 1\ntools: [fetch]\ntags: {{web: [fetch]}}\ntimeouts: {timeouts}\n"
+    with pytest.raises(InputError, match=problem):
+        load_policies(text=f"{text}policies:\n  - {{id: a, temporal: 'G !tool:fetch'}}\n")
+
+
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "s", "version": "1"}}
+    elif message["method"] == "tools/list":
+        answer["result"] = {"tools": [{"name": "fetch", "inputSchema": {"type": "object"}}]}
+    elif message["method"] == "notifications/cancelled":
+        open("cancelled.json", "w").write(line)
+    if "result" in answer:
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def test_the_proxy_cancels_a_request_that_takes_too_long(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(SERVER)
+    (tmp_path / "policies.yaml").write_text(POLICY)
+    command = "-m guardagent.cli.main mcp-proxy --policies policies.yaml --absent pay --absent read --absent crunch --"
+
+    async def run() -> Any:
+        pipe = asyncio.subprocess.PIPE
+        arguments = (*command.split(), sys.executable, "server.py")
+        proxy = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=tmp_path, stdin=pipe, stdout=pipe)
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+
+        async def ask(**message: Any) -> Any:
+            assert proxy.stdin is not None
+            assert proxy.stdout is not None
+            proxy.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            return json.loads(await asyncio.wait_for(proxy.stdout.readline(), 20)) if "id" in message else None
+
+        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        await ask(id=1, method="initialize", params=client)
+        await ask(method="notifications/initialized")
+        answer = await ask(id=2, method="tools/call", params={"name": "fetch", "arguments": {}})
+        for _ in range(100):
+            if (tmp_path / "cancelled.json").exists():
+                break
+            await asyncio.sleep(0.05)
+        proxy.stdin.close()
+        await proxy.wait()
+        return answer["result"]
+
+    result = asyncio.run(run())
+    assert result["isError"]
+    assert "'fetch' was cancelled" in result["content"][0]["text"]
+    assert json.loads((tmp_path / "cancelled.json").read_text())["params"]["requestId"] == 2
