@@ -29,7 +29,7 @@ from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.assembly.completion import completed
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft, case_row
 from guardagent.translation.readings.cases import situation_of
 
 # --- comparison
@@ -333,13 +333,7 @@ def situation_text(record: Mapping[str, Any], context: TranslationContext) -> st
     """A case as a question in words."""
     if "proposed" in record:
         return question(witness_of(record, context), tools_of(context))
-    events = "; ".join(_event_text(event) for event in record.get("events", ()))
-    return f"A conversation ends with these calls: {events or 'none'}. Is that all right?"
-
-
-def _event_text(event: Mapping[str, Any]) -> str:
-    args = ", ".join(f"{name} {value!r}" for name, value in event.get("args", {}).items())
-    return f"{event.get('tool')}{f' with {args}' if args else ''}"
+    return f"A conversation ends with these calls: {case_row(record).before}. Is that all right?"
 
 
 def ambiguity_question(ambiguity: Ambiguity, context: TranslationContext) -> ReviewQuestion:
