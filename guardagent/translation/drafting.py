@@ -96,7 +96,8 @@ class DraftAuthor:
     def _drafted(self, sentences: Sequence[int]) -> list[DraftResult]:
         def asked(part: Sequence[int]) -> DraftResult:
             rulings = self._answers(part)
-            draft = self._ask(part, rulings, {}, self._read(part))
+            text = sentences_text(map(self._context.sentence, part))
+            draft = self._ask(rulings, {"sentences": text}, self._read(part))
             return DraftResult(tuple(part), replace(draft, rulings=tuple(rulings)))
 
         try:
@@ -154,12 +155,11 @@ class DraftAuthor:
             for correction, part in zip(problems, parts, strict=True)
         ]
         everything = {key: text for each in rulings for key, text in each.items()}
-        data = {"faults": faults, "rules": draft_text(shown)}
-        read = self._read(
-            whole.sentences,
-            dict(zip((rule.id for rule in whole.rules), zip(whole.rules, shown.rules, strict=True), strict=True)),
-        )
-        answers = self._ask(whole.sentences, everything, data, lambda text: shares(read(text), parts))
+        numbers = ", ".join(map(str, whole.sentences))
+        data = {"sentences": numbers, "faults": faults, "rules": draft_text(shown)}
+        pairs = zip(whole.rules, shown.rules, strict=True)
+        read = self._read(whole.sentences, {rule.id: (rule, shown_rule) for rule, shown_rule in pairs})
+        answers = self._ask(everything, data, lambda text: shares(read(text), parts))
         return [
             (correction, part, replace(answer, rulings=tuple(own)))
             for correction, part, answer, own in zip(problems, parts, answers, rulings, strict=True)
@@ -180,20 +180,12 @@ class DraftAuthor:
         last = len(self._context.document.sentences)
         return partial(read_draft, sentences=sentences, last=last, known=known, existing=existing)
 
-    def _ask(
-        self, sentences: Sequence[int], rulings: Mapping[str, str], data: Mapping[str, str], read: Callable[[str], T]
-    ) -> T:
-        context = self._context
-        text = sentences_text(map(context.sentence, sentences))
+    def _ask(self, rulings: Mapping[str, str], data: Mapping[str, str], read: Callable[[str], T]) -> T:
+        context, data = self._context, {"faults": "", "rules": "", **data}
         language = context.once("language", language_reference)
-        request = context.request(
-            "draft",
-            rulings,
-            {"sentences": text, "faults": "", "rules": "", **data},
-            language=language,
-            failed_output=context.failed_output,
+        return self._model.ask(
+            context.request("draft", rulings, data, language=language, failed_output=context.failed_output), read
         )
-        return self._model.ask(request, read)
 
 
 @dataclass(eq=False, slots=True)

@@ -279,7 +279,7 @@ class CaseRow:
 
 
 def case_row(record: Mapping[str, Any], longest: int = 60) -> CaseRow:
-    """Returns the row of a record of `check` or `audit`, whose values may be anything, each of at most some characters."""
+    """Returns the row of a record of `check` or `audit`, whose values may be anything; `longest` cuts each of them."""
     is_trace = "proposed" not in record
     calls = _list(record.get("events" if is_trace else "history"))
     parts = [*(_call(call, longest) for call in calls), *_known(record, longest)]

@@ -96,11 +96,12 @@ def context(folder: Path, document: str = DOCUMENT, **others: Any) -> Translatio
 
 def sentences_of(request: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
     """The template of a request, and the numbers of the sentences, or of the cases, that it is about."""
-    system, user = (message["content"] for message in request["messages"])
+    user = request["messages"][-1]["content"]
     kinds = {"You sort the sentences": "survey", "You read cases": "read_cases"}
-    template = next((name for words, name in kinds.items() if words in system), "draft")
+    template = next((name for words, name in kinds.items() if words in user), "draft")
     label = "cases" if template == "read_cases" else "sentences"
-    number = {"survey": r"(\d+)", "read_cases": r"^(\d+)\. "}.get(template, r"^\[(\d+)\]")
+    listed = template == "survey" or "have faults" in user
+    number = r"(\d+)" if listed else r"^(\d+)\. " if template == "read_cases" else r"^\[(\d+)\]"
     wanted = re.search(rf"<data {label} \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted, "a request names its sentences"
     return template, tuple(int(match) for match in re.findall(number, wanted[1], re.MULTILINE))

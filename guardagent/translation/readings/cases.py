@@ -152,7 +152,7 @@ _LONG_STRING = re.compile(r'"(?:[^"\\]|\\.){200,}"')
 
 
 def case_text(case: Mapping[str, Any]) -> str:
-    """A case as a line, without what its author expects. The lengths of its long strings follow: nobody counts by eye."""
+    """A case as a line, without the expectation. The lengths of its long strings follow: nobody counts by eye."""
     row = case_row(case, sys.maxsize)
     text = f"{row.before} | {row.call}"
     lengths = ", ".join(f"{len(json.loads(string)):,}" for string in _LONG_STRING.findall(text))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Literal
+from typing import Literal
 
 from guardagent._support.files import shared_folder_lock
 from guardagent.errors import InputError

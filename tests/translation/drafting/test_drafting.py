@@ -17,7 +17,7 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_text, read_draft, usable_part
-from guardagent.translation.drafts import Draft, Problem
+from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
 from tests.models.server import Reply, text
@@ -199,7 +199,55 @@ def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path)
     users = [request["messages"][-1]["content"] for request in server.requests]
     assert "case 1" in users[1]
     assert "case 2" not in users[1]
-    assert "rules[0]: key 'quotes' is missing" in users[2]
+    assert "rules[0]: the key 'quotes' is missing" in users[2]
+
+
+def test_rules_of_several_drafts_are_corrected_in_one_request(serve: Serve, tmp_path: Path) -> None:
+    """Each answer comes back to its draft. Drafts that use a name differently have requests of their own."""
+    limit, card = WRONG.split("  - id: card_checked")
+    card = f"rules:\n  - id: card_checked{card}".replace(
+        '"before(lend', '"forall(lend(loans=n), n < 6) AND before(lend'
+    )
+    fixed = {"card_checked": "G !tool:lend", "loan_limit": "forall(lend(loans=n), n < 5)"}
+
+    def corrected(more: str) -> tuple[list[Any], int]:
+        first = {"[4] A": f"{limit}declarations: {{constants: {{most: 5}}}}\n", "[5] B": f"{card}{more}"}
+        if more:
+            first = {start: text.replace("n < 6", "n < 6 && n < most") for start, text in first.items()}
+
+        def reply(user: str) -> str:
+            task = user.rpartition("MARK is")[2]
+            if "have faults" not in task:
+                return next(text for start, text in first.items() if start in task)
+            rules = (f'{{id: {name}, temporal: "{text}"}}' for name, text in fixed.items() if f"id: {name}" in task)
+            return f"rules: [{', '.join(rules)}]\n"
+
+        server = serve(translator(draft=reply))
+        results = author(tmp_path).drafts([(4,), (5,)])
+        assert not any(result.problems or result.error for result in results)
+        texts = [rule.rule["temporal"] for result in results if result.draft for rule in result.draft.rules]
+        return texts, len(server.requests)
+
+    assert corrected("") == (["forall(lend(loans=n), n < 5)", "G !tool:lend"], 3)
+    assert corrected("declarations: {constants: {most: 4}}\n")[1] == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "formula", "cases"),
+    [
+        ("id: r", "G true", "ok a, ok b, ok c"),
+        ("id: r, temporal: 'G false'", "G false", "ok a, ok b, ok c"),
+        ("id: r, cases: [{id: b, is: new}, {id: d, is: new}]", "G true", "ok a, ok c, new b, new d"),
+        ("id: r, quotes: [{sentence: 4, words: w}], temporal: 'G false'", "G false", "ok c"),
+    ],
+)
+def test_a_rule_is_changed_by_what_its_author_writes(answer: str, formula: str, cases: str) -> None:
+    """A whole rule drops the cases that its author saw. Those that they did not see stay."""
+    rule = RuleDraft("r", {"temporal": "G true"}, {4: "w"}, tuple({"id": name, "is": "ok"} for name in "abc"))
+    existing = {"r": (rule, replace(rule, cases=rule.cases[:2]))}
+    (changed,) = read_draft(block(f"rules: [{{{answer}}}]\n"), (4,), 6, existing=existing).rules
+    assert (changed.rule["temporal"], changed.quotes) == (formula, {4: "w"})
+    assert ", ".join(f"{case['is']} {case['id']}" for case in changed.cases) == cases
 
 
 def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, tmp_path: Path) -> None:
