@@ -25,6 +25,7 @@ from guardagent.translation.drafts import (
     joined,
     new_facts,
     selected,
+    with_cases,
 )
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, entry_of, read_answer
@@ -570,9 +571,10 @@ def _rule_draft(content: Mapping[str, Any], place: str, existing: Existing = NOT
     rule = RuleDraft(entry.id, {key: content[key] for key in content if key not in own}, quotes, entry.cases)
     if before is None or shown is None:
         return rule
-    names = {str(case.get("id")) for case in (*entry.cases, *(() if is_change else shown.cases))}
-    rule = replace(rule, cases=(*(case for case in before.cases if str(case.get("id")) not in names), *entry.cases))
-    return replace(rule, rule=_changed(before.rule, rule.rule), quotes=before.quotes) if is_change else rule
+    cases = with_cases(before, entry.cases, () if is_change else [str(case.get("id")) for case in shown.cases]).cases
+    if is_change:
+        return replace(before, rule=_changed(before.rule, rule.rule), cases=cases)
+    return replace(rule, cases=cases)
 
 
 # --- groups of sentences

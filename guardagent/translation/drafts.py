@@ -45,6 +45,13 @@ class RuleDraft:
         return {"id": self.id, **self.rule}
 
 
+def with_cases(rule: RuleDraft, cases: Iterable[Mapping[str, Any]], gone: Collection[str] = ()) -> RuleDraft:
+    """Returns a rule with further cases, in place of its own with the same ids, and without some others."""
+    cases = tuple(cases)
+    names = {*gone, *(str(case.get("id")) for case in cases)}
+    return replace(rule, cases=(*(case for case in rule.cases if str(case.get("id")) not in names), *cases))
+
+
 def new_facts(facts: Iterable[NeededFact], known: Collection[str]) -> tuple[NeededFact, ...]:
     """Returns the facts of an answer that are not known.
 
@@ -131,10 +138,14 @@ class Draft:
         )
 
     def switched(self, ambiguity: Ambiguity) -> Draft:
-        """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`."""
+        """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`.
+
+        A rule has its cases by both readings, of which not all hold.
+        """
         others = {rule.id: rule for rule in ambiguity.otherwise}
         own = {rule.id: rule for rule in self.rules}
-        rules = {**own, **others}
+        both = {name: with_cases(own[name], rule.cases).cases for name, rule in others.items() if name in own}
+        rules = {**own, **{name: replace(rule, cases=both.get(name, rule.cases)) for name, rule in others.items()}}
         rules = {name: rule for name, rule in rules.items() if rule.rule}
         back = tuple(own.get(name, RuleDraft(name, {}, rule.quotes)) for name, rule in others.items())
         switched = replace(ambiguity, follows=ambiguity.other, otherwise=back)

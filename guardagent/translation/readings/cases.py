@@ -101,12 +101,7 @@ def dispute_problems(disputed: Iterable[Dispute]) -> Iterator[Problem]:
     """Yields disputed cases for the author of the rules."""
     for rule, case, reading in disputed:
         says = "goes against the words" if reading.violates else "does not go against the words"
-        text = (
-            f"somebody who reads only the document says that the case {case.get('id')!r:.100} {says}: "
-            f"{reading.why or 'without a reason'}; "
-            "correct the rule or the case, or, if the words can be read both ways, say so under 'ambiguous' with the "
-            "rules by the other reading; where they are wrong, leave all as it is"
-        )
+        text = f"a reader says that the case {case.get('id')!r:.100} {says}: {reading.why or 'without a reason'}"
         example = json.dumps(case, ensure_ascii=False, default=str)
         yield Problem("reading", text, rule.id, rule.sentences, example, case=str(case.get("id")))
 

@@ -21,7 +21,7 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
 from guardagent.policy.equivalence.draft import Outcome, Witness, outcome_of
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
-from guardagent.policy.equivalence.search import difference_of
+from guardagent.policy.equivalence.search import difference_of, rank_of
 from guardagent.policy.evaluation.operands import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
@@ -68,29 +68,42 @@ class WholeDocument:
         self._drafts, self._context, self._seconds = tuple(drafts), context, seconds
 
     def difference(self, first: Draft, second: Draft) -> Comparison:
-        """Compares two readings of some sentences, as they are under all rules."""
-        alone = compare_rules(loaded(first, self._context), loaded(second, self._context), **self._options)
-        if isinstance(alone, Same) or not self._drafts:
-            return alone
-        whole = self._with(first), self._with(second)
-        policies = whole[0].policies, whole[1].policies
-        if policies[0] is None or policies[1] is None:
-            return alone
-        if isinstance(alone, Different):
-            for witness in self._possible(alone.witness, whole, (first, second)):
-                if (difference := difference_of(policies[0], policies[1], witness)) and not _both_deny(difference):
-                    return difference
-        return compare_rules(*policies, **self._options)
+        """Compares two readings of some sentences, as they are under all rules.
+
+        Where the search finds nothing, a case of their author on which they differ is the example.
+        """
+        alone = loaded(first, self._context), loaded(second, self._context)
+        found = compare_rules(*alone, **self._options)
+        if isinstance(found, Same) or (isinstance(found, Different) and not self._drafts):
+            return found
+        cases = [case for draft in (second, first) for rule in draft.rules for case in rule.cases if "proposed" in case]
+        witnesses = [witness for case in cases if (witness := self._witness(case)) and difference_of(*alone, witness)]
+        witnesses = [found.witness, *witnesses] if isinstance(found, Different) else witnesses
+        whole = (self._with(first), self._with(second)) if self._drafts else ()
+        policies = [side.policies or own for side, own in zip(whole, alone, strict=True)] if whole else alone
+        possible = [each for witness in witnesses for each in self._possible(witness, whole, cases)]
+        for any_history in (False, True):
+            differences = (difference_of(*policies, witness, any_history=any_history) for witness in possible)
+            clearest = min(filter(None, differences), key=rank_of, default=None)
+            if clearest is not None and not _both_deny(clearest):
+                return clearest
+        return compare_rules(*policies, **self._options) if whole else found
+
+    def _witness(self, case: Mapping[str, Any]) -> Witness | None:
+        try:
+            return witness_of(case, self._context)
+        except InputError:  # nobody has examined the cases of the other reading
+            return None
 
     def _possible(
-        self, witness: Witness, whole: Sequence[PolicyAssembly], readings: Sequence[Draft]
+        self, witness: Witness, whole: Sequence[PolicyAssembly], cases: Sequence[Mapping[str, Any]]
     ) -> Iterator[Witness]:
-        """Yields a call as it is and with what other rules need, and so the cases of both readings."""
+        """Yields a call as it is and with what other rules need, and so some cases."""
         yield witness
-        cases = [case for draft in readings for rule in draft.rules for case in rule.cases if "proposed" in case]
         for record in (witness.record(""), *cases):
             for side in whole if "proposed" in record else ():
-                assert side.policies is not None
+                if side.policies is None:
+                    continue
                 about = [rule.id for rule in side.rules if rule.id not in self._others]
                 if (more := completed(record, side.policies, side.rules, about)) is not None:
                     yield _with_more(witness, more, self._context)
