@@ -39,6 +39,7 @@ TermVariants = Iterator[tuple[str, Any]]
 
 _BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_DAY = 86_400  # seconds
 _FEW = 8  # items of a list or a set of tools that are left out, one at a time
 
 
@@ -109,6 +110,8 @@ class ConditionVariants:
     def _child(self, name: str, child: Any) -> TermVariants:
         if name == "condition":
             return self.dropped(child)
+        if name == "within" and isinstance(child, ast.Constant):
+            return (("limit moved", ast.Constant(limit)) for limit in _near(child.value))
         if isinstance(child, ast.Pattern):
             return self.pattern(child)
         return self.condition(child) if isinstance(child, ast.And | ast.Or | ast.Implies) else self.value(child)
@@ -119,7 +122,9 @@ class ConditionVariants:
                 if operator in _BOUNDARY:
                     yield "limit moved", ast.Compare(left, _BOUNDARY[operator], right)  # type: ignore[arg-type]
             case ast.Constant(value) if not isinstance(value, str | bool):
-                yield from (("limit moved", ast.Constant(limit)) for limit in _near(value))
+                is_days = value and value % _DAY == 0  # dates have no other unit
+                limits = (value + _DAY, value - _DAY) if is_days else _near(value)
+                yield from (("limit moved", ast.Constant(limit)) for limit in limits)
             case ast.ListOf(items) | ast.SetOf(items) if len(items) > 1:
                 for at in range(min(len(items), _FEW)):
                     yield "item left out", type(node)(items[:at] + items[at + 1 :])
