@@ -6,6 +6,7 @@ one request, and the part of a draft that can be used in spite of its problems.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -87,33 +88,25 @@ class DraftAuthor:
             drafts: each with its problems, and the answers that it has to follow: their texts by the keys of their
                 rulings.
         """
-        return self._corrected(
-            [
-                _Correction(DraftResult(draft.sentences, draft, tuple(problems)), rulings)
-                for draft, problems, rulings in drafts
-            ]
-        )
+        results = ((DraftResult(draft.sentences, draft, tuple(each)), rulings) for draft, each, rulings in drafts)
+        return self._corrected([_Correction(*pair) for pair in results])
 
     def _drafted(self, sentences: Sequence[int]) -> list[DraftResult]:
-        def asked(part: Sequence[int]) -> DraftResult:
+        def draft(part: Sequence[int]) -> DraftResult:
             rulings = self._answers(part)
             text = sentences_text(map(self._context.sentence, part))
-            draft = self._ask(rulings, {"sentences": text}, self._read(part))
-            return DraftResult(tuple(part), replace(draft, rulings=tuple(rulings)))
+            answer = self._ask(rulings, {"sentences": text}, self._read(part))
+            return DraftResult(tuple(part), replace(answer, rulings=tuple(rulings)))
 
         try:
-            return self._model.divided(asked, sentences)
+            return self._model.divided(draft, sentences)
         except ModelError as error:
             return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
 
     def _corrected(self, corrections: Sequence[_Correction]) -> list[DraftResult]:
         """Corrects drafts in rounds. The rules of all drafts that have problems share the requests of a round."""
         for _ in range(ROUNDS):
-            due = [correction for correction in corrections if correction.problems]
-            if due and not self._model.may_correct:
-                for correction in due:
-                    correction.fail(f"the limit of {self._model.limit} model calls is reached")
-            batches = packed(correction for correction in due if not correction.result.error)
+            batches = packed(correction for correction in corrections if correction.problems)
             for batch, answers in zip(batches, self._model.map(self._answered, batches), strict=True):
                 for correction in dict.fromkeys(correction for correction, _ in batch):
                     if isinstance(answers, ModelError):
@@ -148,23 +141,16 @@ class DraftAuthor:
         parts = [correction.part(some) for correction, some in problems.items()]
         whole = joined(parts)
         shown = replace(whole, rules=tuple(with_shown_cases(rule, [each for _, each in batch]) for rule in whole.rules))
-        faults = problems_text(
-            problem for correction, some in problems.items() for problem in (*some, *correction.not_taken(some))
-        )
-        rulings = [
-            {**correction.rulings, **self._answers(part.sentences)}
-            for correction, part in zip(problems, parts, strict=True)
-        ]
-        everything = {key: text for each in rulings for key, text in each.items()}
+        faults = (each for correction, some in problems.items() for each in (*some, *correction.not_taken(some)))
+        own = [self._answers(part.sentences) for part in parts]
+        rulings = [{**correction.rulings, **shown_too} for correction, shown_too in zip(problems, own, strict=True)]
         numbers = ", ".join(map(str, whole.sentences))
-        data = {"sentences": numbers, "faults": faults, "rules": draft_text(shown)}
+        data = {"sentences": numbers, "faults": problems_text(faults), "rules": draft_text(shown)}
         pairs = zip(whole.rules, shown.rules, strict=True)
         read = self._read(whole.sentences, {rule.id: (rule, shown_rule) for rule, shown_rule in pairs})
-        answers = self._ask(everything, data, lambda text: shares(read(text), parts))
-        return [
-            (correction, part, replace(answer, rulings=tuple(own)))
-            for correction, part, answer, own in zip(problems, parts, answers, rulings, strict=True)
-        ]
+        answers = self._ask(dict(ChainMap(*rulings)), data, lambda text: shares(read(text), parts))
+        answers = [replace(answer, rulings=tuple(keys)) for answer, keys in zip(answers, rulings, strict=True)]
+        return list(zip(problems, parts, answers, strict=True))
 
     def _merged(self, draft: Draft, answers: Iterable[Sequence[Draft]]) -> DraftResult:
         for part, answer in answers:
@@ -269,20 +255,15 @@ def shares(answer: Draft, parts: Sequence[Draft]) -> list[Draft]:
         about = (at for at, part in enumerate(parts) if {*numbers} & part.mentioned.union(part.sentences))
         return next(named, next(about, 0))
 
-    rules = [(owner(rule.quotes, rule.id), rule) for rule in answer.rules]
-    doubts = [
-        (owner([each.sentence], next((rule.id for rule in each.otherwise), "")), each) for each in answer.ambiguities
-    ]
+    rules: list[list[RuleDraft]] = [[] for _ in parts]
+    doubts: list[list[Ambiguity]] = [[] for _ in parts]
+    for rule in answer.rules:
+        rules[owner(rule.quotes, rule.id)].append(rule)
+    for doubt in answer.ambiguities:
+        doubts[owner([doubt.sentence], next((rule.id for rule in doubt.otherwise), ""))].append(doubt)
     try:
-        return [
-            selected(
-                [answer],
-                part.sentences,
-                [rule for own, rule in rules if own == at],
-                [each for own, each in doubts if own == at],
-            )
-            for at, part in enumerate(parts)
-        ]
+        pairs = zip(parts, rules, doubts, strict=True)
+        return [selected([answer], part.sentences, own, own_doubts) for part, own, own_doubts in pairs]
     except InputError as error:
         raise AnswerError(str(error)) from None
 

@@ -95,8 +95,6 @@ def _text(ruling: Ruling) -> str:
 
 # --- stages
 
-LEAST_CALLS = 12  # of a short document, for which three per sentence leave no correction
-CALLS_PER_SENTENCE = 3
 MENDINGS = 3
 
 Progress = Callable[[str], None]
@@ -172,8 +170,6 @@ class Stages:
         state.context = state.context.completed(sentence_survey.facts, sentence_survey.failed_output)
         if sentence_survey.errors or not (enforceable or drafted):
             return
-        count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
-        self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
         author = DraftAuthor(state.context, self._model, examine, answers=self._owner.shown)
         state.drafts += self._drafted(author, enforceable)
         if state.is_interrupted:  # nothing is written, so nothing is compared
@@ -198,8 +194,8 @@ class Stages:
         """The groups with their drafts by the answers. Where no reading that one has keeps one, its author mends it."""
         settled, waiting = list(groups), set(range(len(groups)))
         for _ in range(MENDINGS):
-            tasks = {}
-            for at in waiting:
+            tasks: dict[int, tuple[Sequence[Problem], Mapping[str, str]]] = {}
+            for at in sorted(waiting):
                 settled[at] = reader.chosen(settled[at])
                 if due := reader.due(settled[at]):
                     known = {ruling.key: ruling.text for ruling in due}
@@ -243,7 +239,8 @@ class Stages:
         if self._state.unread:
             return groups
 
-        tasks = {at: (list(dispute_problems(reader.disputes(group))), {}) for at, group in enumerate(groups)}
+        none: Mapping[str, str] = {}
+        tasks = {at: (list(dispute_problems(reader.disputes(group))), none) for at, group in enumerate(groups)}
         mended = self._mended(author, groups, tasks)
         return self._cases_read(case_reader, [mended.get(at, group) for at, group in enumerate(groups)])
 

@@ -106,8 +106,10 @@ def may_happen(policies: Policies, witness: Witness) -> bool:
 def difference_of(
     first: Policies, second: Policies, witness: Witness, *, any_history: bool = False
 ) -> Different | None:
-    """The difference of two drafts on a witness; None if there is none, or, unless `any_history` is true, if its
-    history cannot happen under both."""
+    """The difference of two drafts on a witness; None if there is none.
+
+    Its history may happen under both drafts, unless `any_history` is true.
+    """
     try:
         verdict, other = verdict_of(first, witness), verdict_of(second, witness)
         outcomes = outcome_of(first, verdict), outcome_of(second, other)

@@ -73,21 +73,25 @@ class WholeDocument:
         Where the search finds nothing, a case of their author on which they differ is the example.
         """
         alone = loaded(first, self._context), loaded(second, self._context)
-        found = compare_rules(*alone, **self._options)
-        if isinstance(found, Same) or (isinstance(found, Different) and not self._drafts):
-            return found
+        comparison = compare_rules(*alone, **self._options)
+        if isinstance(comparison, Same) or (isinstance(comparison, Different) and not self._drafts):
+            return comparison
         cases = [case for draft in (second, first) for rule in draft.rules for case in rule.cases if "proposed" in case]
-        witnesses = [witness for case in cases if (witness := self._witness(case)) and difference_of(*alone, witness)]
-        witnesses = [found.witness, *witnesses] if isinstance(found, Different) else witnesses
+        witnesses = [
+            witness for case in cases if (witness := self._witness(case)) and difference_of(alone[0], alone[1], witness)
+        ]
+        witnesses = [comparison.witness, *witnesses] if isinstance(comparison, Different) else witnesses
         whole = (self._with(first), self._with(second)) if self._drafts else ()
         policies = [side.policies or own for side, own in zip(whole, alone, strict=True)] if whole else alone
         possible = [each for witness in witnesses for each in self._possible(witness, whole, cases)]
         for any_history in (False, True):
-            differences = (difference_of(*policies, witness, any_history=any_history) for witness in possible)
+            differences = (
+                difference_of(policies[0], policies[1], witness, any_history=any_history) for witness in possible
+            )
             clearest = min(filter(None, differences), key=rank_of, default=None)
             if clearest is not None and not _both_deny(clearest):
                 return clearest
-        return compare_rules(*policies, **self._options) if whole else found
+        return compare_rules(*policies, **self._options) if whole else comparison
 
     def _witness(self, case: Mapping[str, Any]) -> Witness | None:
         try:

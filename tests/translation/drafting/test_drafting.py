@@ -38,9 +38,8 @@ def limit_problem(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
             yield Problem("case", "allows the sixth book", rule.id, fatal=True)
 
 
-def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | None = None) -> DraftAuthor:
+def author(folder: Path, *, cache: ResponseCache | None = None) -> DraftAuthor:
     model = ModelRequests(Meter(load_model("openai/test"), cache=cache), Prompts())
-    model.limit = limit
     return DraftAuthor(context(folder), model, limit_problem)
 
 
@@ -98,14 +97,6 @@ def test_a_correction_whose_answer_is_cut_is_divided(serve: Serve, tmp_path: Pat
     result = author(tmp_path).drafts([(4, 5)])[0]
     assert (result.problems, result.error, len(server.requests)) == ((), "", 4)
     assert result.draft == read_draft(block(DRAFT), (4, 5), 6)
-
-
-def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
-    server = serve(translator(draft=WRONG))
-    result = author(tmp_path, limit=1).drafts([(4, 5)])[0]
-    assert result.error == "the limit of 1 model calls is reached"
-    assert result.problems
-    assert len(server.requests) == 1
 
 
 def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path: Path) -> None:
