@@ -104,8 +104,13 @@ class DraftAuthor:
             return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
 
     def _corrected(self, corrections: Sequence[_Correction]) -> list[DraftResult]:
-        """Corrects drafts in rounds. The rules of all drafts that have problems share the requests of a round."""
+        """Corrects drafts in rounds. The rules of all drafts that have problems share the requests of a round.
+
+        Where a model does not answer, the next run goes on here: it makes the same requests if none is made early.
+        """
         for _ in range(ROUNDS):
+            if any(correction.result.is_interrupted for correction in corrections):
+                break
             batches = packed(correction for correction in corrections if correction.problems)
             for batch, answers in zip(batches, self._model.map(self._answered, batches), strict=True):
                 for correction in dict.fromkeys(correction for correction, _ in batch):

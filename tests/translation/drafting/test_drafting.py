@@ -20,7 +20,7 @@ from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_te
 from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
-from tests.models.server import Reply, text
+from tests.models.server import Reply, status, text
 from tests.translation.library import DRAFT, block, context, translator
 
 # --- authors of drafts, against a scripted server
@@ -221,6 +221,15 @@ def test_rules_of_several_drafts_are_corrected_in_one_request(serve: Serve, tmp_
 
     assert corrected("") == (["forall(lend(loans=n), n < 5)", "G !tool:lend"], 3)
     assert corrected("declarations: {constants: {most: 4}}\n")[1] == 4
+
+
+def test_nothing_is_corrected_before_each_draft_is_there(serve: Serve, tmp_path: Path) -> None:
+    """The next run makes the same requests, and finds their answers."""
+    script, left = translator(draft=WRONG), iter([1])
+    server = serve(lambda request: script(request) if next(left, None) else status(401))
+    results = author(tmp_path).drafts([(4, 5), (4, 5)])
+    assert [result.is_interrupted for result in results] in ([False, True], [True, False])
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(
