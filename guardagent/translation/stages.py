@@ -68,11 +68,11 @@ class OwnerAnswers:
         """
         hashes = {self._context.sentence(sentence).hash for sentence in sentences}
         own = [ruling for ruling in self.rulings if hashes & {*ruling.question.sentences}]
-        shown, room = {ruling.key: _text(ruling) for ruling in own}, MOST_CHARACTERS
+        shown, room = {ruling.key: ruling.text for ruling in own}, MOST_CHARACTERS
         for ruling in self.rulings:
             if ruling not in own and self._is_of_definition(ruling):
-                room -= len(_text(ruling))
-                shown |= {ruling.key: _text(ruling)} if room >= 0 else {}
+                room -= len(ruling.text)
+                shown |= {ruling.key: ruling.text} if room >= 0 else {}
         return shown
 
     def concerns(self, draft: Draft) -> bool:
@@ -85,12 +85,6 @@ class OwnerAnswers:
 
     def _is_of_definition(self, ruling: Ruling) -> bool:
         return not self._enforceable & {*ruling.question.sentences}
-
-
-def _text(ruling: Ruling) -> str:
-    """The ruling with the reading that was chosen."""
-    meaning = "" if ruling.choice.allowed is None or not ruling.choice.words else f" It means: {ruling.choice.words}"
-    return f"{ruling.text}{meaning}"
 
 
 # --- stages

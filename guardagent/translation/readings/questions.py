@@ -65,7 +65,8 @@ class WholeDocument:
     """
 
     def __init__(self, drafts: Iterable[Draft], context: TranslationContext, seconds: float = 5.0) -> None:
-        self._drafts, self._context, self._seconds = tuple(drafts), context, seconds
+        self._drafts, self._context = tuple(drafts), context
+        self._options: dict[str, Any] = {"tools": tools_of(context), "seconds": seconds}
 
     def difference(self, first: Draft, second: Draft) -> Comparison:
         """Compares two readings of some sentences, as they are under all rules.
@@ -84,10 +85,8 @@ class WholeDocument:
         whole = (self._with(first), self._with(second)) if self._drafts else ()
         policies = [side.policies or own for side, own in zip(whole, alone, strict=True)] if whole else alone
         possible = [each for witness in witnesses for each in self._possible(witness, whole, cases)]
-        for any_history in (False, True):
-            differences = (
-                difference_of(policies[0], policies[1], witness, any_history=any_history) for witness in possible
-            )
+        for strict in (True, False):
+            differences = (difference_of(policies[0], policies[1], each, strict=strict) for each in possible)
             clearest = min(filter(None, differences), key=rank_of, default=None)
             if clearest is not None and not _both_deny(clearest):
                 return clearest
@@ -122,10 +121,6 @@ class WholeDocument:
         if whole.policies is None or "proposed" not in record:
             return False
         return completed(record, whole.policies, whole.rules, ()) is None
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {"tools": tools_of(self._context), "seconds": self._seconds}
 
     def _with(self, draft: Draft) -> PolicyAssembly:
         """All rules with those of a draft."""
@@ -192,8 +187,7 @@ class Ruling:
                 f"Asked {self.question.text!r}, the owner of the document answered in own words, which decide: "
                 f"{self.choice.answer!r}."
             )
-        says_more = self.choice.allowed is None and self.choice.words not in ("", self.choice.answer)
-        meant = f" ({self.choice.words})" if says_more else ""
+        meant = f" ({self.choice.words})" if self.choice.words not in ("", self.choice.answer) else ""
         return f"Asked {self.question.text!r}, the owner of the document answered {self.choice.answer!r}{meant}."
 
     @property
