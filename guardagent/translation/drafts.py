@@ -118,6 +118,25 @@ class Draft:
         quoted = {number for rule in (*self.rules, *others) for number in rule.quotes}
         return quoted | {*self.declined, *(ambiguity.sentence for ambiguity in self.ambiguities)}
 
+    def renumbered(self, numbers: Mapping[str, int]) -> Draft:
+        """This draft with other numbers of its sentences, by the old ones."""
+
+        def quoting(rules: Iterable[RuleDraft]) -> tuple[RuleDraft, ...]:
+            return tuple(
+                replace(rule, quotes={numbers[str(at)]: text for at, text in rule.quotes.items()}) for rule in rules
+            )
+
+        return replace(
+            self,
+            sentences=tuple(numbers[str(at)] for at in self.sentences),
+            rules=quoting(self.rules),
+            declined={numbers[str(at)]: reason for at, reason in self.declined.items()},
+            ambiguities=tuple(
+                replace(each, sentence=numbers[str(each.sentence)], otherwise=quoting(each.otherwise))
+                for each in self.ambiguities
+            ),
+        )
+
     def switched(self, ambiguity: Ambiguity) -> Draft:
         """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`.
 

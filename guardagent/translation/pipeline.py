@@ -51,7 +51,7 @@ def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: Translat
 
 
 def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
-    """Reads the groups of a folder that consist of some of the given sentences, if these have their old numbers.
+    """Reads the groups of a folder that consist of some of the given sentences, with their present numbers.
 
     Raises:
         ContentError: the file is not a record of groups.
@@ -59,11 +59,15 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
     path = folder / _FILE
     if not path.exists():
         return ()
+    numbers = context.document.first_numbers
     records = parse_json(read_text(path), path)
-    hashes = {str(sentence.number): sentence.hash for sentence in context.document.sentences}
     try:
+        there = [record for record in records if {*record["hashes"].values()} <= numbers.keys()]
         groups = [
-            record_of(SentenceGroup, each["group"]) for each in records if each["hashes"].items() <= hashes.items()
+            record_of(SentenceGroup, record["group"]).renumbered(
+                {at: numbers[name] for at, name in record["hashes"].items()}
+            )
+            for record in there
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContentError(f"is not a record of open questions ({error}); delete it", path) from None

@@ -66,6 +66,12 @@ class SentenceGroup:
         """The sentences, and all that the draft says something about."""
         return {*self.sentences, *(self.draft.mentioned if self.draft is not None else ())}
 
+    def renumbered(self, numbers: Mapping[str, int]) -> SentenceGroup:
+        """The group with the numbers of another version of the document, by the old ones."""
+        sentences = tuple(sorted(numbers[str(at)] for at in self.sentences))
+        draft = self.draft and replace(self.draft.renumbered(numbers), sentences=sentences)
+        return replace(self, sentences=sentences, draft=draft)
+
 
 def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tuple[SentenceGroup, ...]:
     """Groups the sentences that the rules of drafts connect, in the order of the document.
