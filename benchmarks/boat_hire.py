@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from guardagent.models import Completion, Message
+from guardagent.translation.readings.cases import case_text
 
 NOW = "2026-03-02T10:00:00Z"  # a Monday
 
@@ -734,15 +735,16 @@ class ScriptedTranslator:
         """Answers a prompt."""
         self.calls += 1
         self.words += sum(len(message.content.split()) for message in messages)
-        system, user = (message.content for message in messages)
-        answer = _read(user) if "You read cases" in system else self._translated(system, user)
+        user = messages[-1].content
+        answer = _read(user) if "You read cases" in user else self._translated(user)
         written = yaml.safe_dump(json.loads(json.dumps(answer)), sort_keys=False, width=100)  # without aliases
         return Completion(f"```yaml\n{written}```\n")
 
-    def _translated(self, system: str, user: str) -> dict[str, Any]:
+    def _translated(self, user: str) -> dict[str, Any]:
+        if "You sort the sentences" in user:
+            texts = _numbered(user, "document")
+            return _survey({number: texts[number] for number in map(int, re.findall(r"\d+", _data(user, "sentences")))})
         numbers = _numbered(user, "sentences")
-        if "You sort the sentences" in system:
-            return _survey(numbers)
         rules = {number: _RULES[text] for number, text in numbers.items()}
         return {
             "rules": [rule.rule(number) for number, rule in rules.items()],
@@ -752,26 +754,27 @@ class ScriptedTranslator:
         }
 
 
-def _numbered(user: str, label: str) -> dict[int, str]:
+def _data(user: str, label: str) -> str:
     wanted = re.search(rf"<data {label} \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted, f"a request names its {label}"
-    return {int(at): text for at, text in re.findall(r"^\[(\d+)\] (.*)$", wanted[1], re.MULTILINE)}
+    return wanted[1]
+
+
+def _numbered(user: str, label: str) -> dict[int, str]:
+    pairs = re.findall(r"^\[(\d+)\] (?:#+ |- )?(.*)$", _data(user, label), re.MULTILINE)
+    return {int(at): text for at, text in pairs}
 
 
 def _read(user: str) -> dict[str, Any]:
     """Judges the cases of a request, as the document means them."""
-    wanted = re.search(r"<data cases \w+>\n(.*?)\n</data", user, re.DOTALL)
-    assert wanted, "a request names its cases"
     sentences, verdicts = _numbered(user, "document"), list[dict[str, Any]]()
-    for number, sentence, case in re.findall(r"^(\d+)\. \[(\d+)\][^{]* (\{.*)$", wanted[1], re.MULTILINE):
+    for number, sentence, case in re.findall(
+        r"^(\d+)\. \[(\d+)\] (?:\[\d+\] )*(.*)$", _data(user, "cases"), re.MULTILINE
+    ):
         known = _RULES[sentences[int(sentence)]].cases()
-        labels = [each["label"] for each in known if _situation(each) == json.loads(case)]
+        labels = [each["label"] for each in known if case_text(each) == case]
         verdicts.append({"case": int(number), "verdict": "against" if labels[0] else "fine"})
     return {"cases": verdicts}
-
-
-def _situation(case: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in case.items() if key not in ("id", "label", "rules")}
 
 
 def _survey(numbers: Mapping[int, str]) -> dict[str, Any]:

@@ -109,6 +109,8 @@ class ConditionVariants:
     def _child(self, name: str, child: Any) -> TermVariants:
         if name == "condition":
             return self.dropped(child)
+        if name == "within" and isinstance(child, ast.Constant):
+            return (("limit moved", ast.Constant(limit)) for limit in _near(child.value))
         if isinstance(child, ast.Pattern):
             return self.pattern(child)
         return self.condition(child) if isinstance(child, ast.And | ast.Or | ast.Implies) else self.value(child)
@@ -119,7 +121,8 @@ class ConditionVariants:
                 if operator in _BOUNDARY:
                     yield "limit moved", ast.Compare(left, _BOUNDARY[operator], right)  # type: ignore[arg-type]
             case ast.Constant(value) if not isinstance(value, str | bool):
-                yield from (("limit moved", ast.Constant(limit)) for limit in _near(value))
+                near = _near(value, 86_400 if value and value % 86_400 == 0 else None)  # a date has no seconds
+                yield from (("limit moved", ast.Constant(limit)) for limit in near)
             case ast.ListOf(items) | ast.SetOf(items) if len(items) > 1:
                 for at in range(min(len(items), _FEW)):
                     yield "item left out", type(node)(items[:at] + items[at + 1 :])
@@ -165,12 +168,12 @@ def _negated(node: Any) -> Any:
     return ast.Negation(node)
 
 
-def _near(value: int | Fraction) -> tuple[int | Fraction, int | Fraction]:
-    """The numbers one unit of the last decimal above and below."""
+def _near(value: int | Fraction, unit: int | Fraction | None = None) -> tuple[int | Fraction, int | Fraction]:
+    """The numbers one unit, by default of the last decimal, above and below."""
     places = 0
     while Fraction(value).denominator > 1 and (value * 10**places).denominator > 1 and places < 18:
         places += 1
-    unit = Fraction(1, 10**places)
+    unit = unit or Fraction(1, 10**places)
     return _plain(value + unit), _plain(value - unit)
 
 

@@ -100,10 +100,10 @@ class TranslationContext:
         return replace(self, facts=(*self.facts, *new), failed_output=self.failed_output or failed_output)
 
     def request(self, template: str, rulings: Mapping[str, str], data: Mapping[str, str], **trusted: str) -> Request:
-        """Returns the request for a template: its own data, the facts, some of the owner's answers, and the inputs."""
-        common = {"facts": facts_text(self), "rulings": "\n".join(rulings.values()), "problem": "", "answer": ""}
+        """Returns the request for a template: its own data, some of the owner's answers, and the inputs."""
+        common = {"rulings": "\n".join(rulings.values()), "problem": "", "answer": ""}
         shared = self.once("shared data", lambda: shared_data(self))
-        return Request(template, {**common, **data}, shared, trusted)
+        return Request(template, {**common, **data}, {**shared, "facts": facts_text(self)}, trusted)
 
     def sentence(self, number: int) -> Sentence:
         """Returns the sentence of a number, from 1."""

@@ -6,25 +6,40 @@ one request, and the part of a draft that can be used in spite of its problems.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from guardagent.errors import AnswerError, ModelError, name_hint
+from guardagent.errors import AnswerError, InputError, ModelError, name_hint
 from guardagent.policy.documents import Sentence
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.assembly.layout import PolicyDumper, dumped
 from guardagent.translation.context import TranslationContext, sentences_text
-from guardagent.translation.drafts import DECLARATIONS, Ambiguity, Draft, Problem, RuleDraft, new_facts
+from guardagent.translation.drafts import (
+    DECLARATIONS,
+    Ambiguity,
+    Draft,
+    Problem,
+    RuleDraft,
+    joined,
+    new_facts,
+    selected,
+    with_cases,
+)
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, entry_of, read_answer
 
+T = TypeVar("T")
 ROUNDS = 2  # in which a draft is sent back with its problems
 _FOR_THE_REVIEWER = ("untested", "undecided", "failure")
 Examine = Callable[[Draft, TranslationContext], Iterable[Problem]]
 Answers = Callable[[Sequence[int]], Mapping[str, str]]
 """The answers of the owner that concern some sentences: their texts by the keys of their rulings."""
+Existing = Mapping[str, tuple[RuleDraft, RuleDraft]]
+"""Rules by their ids, and the same with the cases that their author was shown."""
+NOTHING: Existing = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,92 +76,201 @@ class DraftAuthor:
         self._context, self._model = context, model
         self._examine, self._answers = examine, answers
 
-    def drafts(self, sentences: Sequence[int]) -> list[DraftResult]:
-        """Returns a draft of some sentences, given by their numbers; several ones if the answer about all is cut."""
-        try:
-            parts = self._model.divided(lambda part: self._ask(part, {}, "", ""), sentences)
-        except ModelError as error:
-            return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
-        return [self._corrected(self._examined(draft), {}) for draft in parts]
+    def drafts(self, batches: Sequence[Sequence[int]]) -> list[DraftResult]:
+        """Returns drafts of batches of sentences, given by their numbers; several of a batch whose answer is cut."""
+        results = [result for results in self._model.map(self._drafted, batches) for result in results]
+        return self._corrected([_Correction(self._examined(result)) for result in results])
 
-    def mend(self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str]) -> DraftResult:
-        """Returns a draft without the given problems: those that answers of a reviewer revealed.
+    def mend(self, drafts: Iterable[tuple[Draft, Sequence[Problem], Mapping[str, str]]]) -> list[DraftResult]:
+        """Returns drafts without problems that others than their examination revealed.
 
         Args:
-            draft: the draft.
-            problems: the problems.
-            rulings: the answers that it has to follow: their texts by the keys of their rulings.
+            drafts: each with its problems, and the answers that it has to follow: their texts by the keys of their
+                rulings.
         """
-        result = DraftResult(draft.sentences, draft, tuple(problems))
-        return self._corrected(result, rulings)
+        results = ((DraftResult(draft.sentences, draft, tuple(each)), rulings) for draft, each, rulings in drafts)
+        return self._corrected([_Correction(*pair) for pair in results])
 
-    def _corrected(self, result: DraftResult, rulings: Mapping[str, str]) -> DraftResult:
-        refused: list[Problem] = []
+    def _drafted(self, sentences: Sequence[int]) -> list[DraftResult]:
+        def draft(part: Sequence[int]) -> DraftResult:
+            rulings = self._answers(part)
+            text = sentences_text(map(self._context.sentence, part))
+            answer = self._ask(rulings, {"sentences": text}, self._read(part))
+            return DraftResult(tuple(part), replace(answer, rulings=tuple(rulings)))
+
+        try:
+            return self._model.divided(draft, sentences)
+        except ModelError as error:
+            return [DraftResult(tuple(sentences), None, (), str(error), not isinstance(error, AnswerError))]
+
+    def _corrected(self, corrections: Sequence[_Correction]) -> list[DraftResult]:
+        """Corrects drafts in rounds. The rules of all drafts that have problems share the requests of a round.
+
+        Where a model does not answer, the next run goes on here: it makes the same requests if none is made early.
+        """
         for _ in range(ROUNDS):
-            found_problems, draft = correctable(result.problems), result.draft
-            if not found_problems or draft is None:
+            if any(correction.result.is_interrupted for correction in corrections):
                 break
-            if not self._model.may_correct:
-                return replace(result, error=f"the limit of {self._model.limit} model calls is reached")
-            try:
-                answers = self._answered(draft, found_problems, rulings, refused)
-            except ModelError as error:
-                return replace(result, error=str(error), is_interrupted=not isinstance(error, AnswerError))
-            before, after = result, self._examined(_all_merged(draft, answers))
-            result = better(before, after)
-            refused = [problem for problem in after.problems if problem.fatal] if result is before else []
-            sound = [(part, _without(part, answer, refused)) for part, answer in answers]
-            if refused:
-                result = better(before, self._examined(_all_merged(draft, sound)))
-            if _insists(before, after):
-                break
-        return result
+            batches = packed(correction for correction in corrections if correction.problems)
+            for batch, answers in zip(batches, self._model.map(self._answered, batches), strict=True):
+                for correction in dict.fromkeys(correction for correction, _ in batch):
+                    if isinstance(answers, ModelError):
+                        correction.fail(str(answers), is_interrupted=not isinstance(answers, AnswerError))
+                    else:
+                        self._take(correction, [pair for about, *pair in answers if about is correction])
+        return [correction.result for correction in corrections]
 
-    def _answered(
-        self, draft: Draft, problems: Sequence[Problem], rulings: Mapping[str, str], refused: Iterable[Problem]
-    ) -> list[tuple[Draft, Draft]]:
-        """The rules that have problems, and a new answer about them, perhaps in parts. The others are not sent."""
+    def _take(self, correction: _Correction, answers: Sequence[Sequence[Draft]]) -> None:
+        """Puts the better one of a draft and its correction in its place; what a correction breaks stays as it was."""
+        before, draft = correction.result, correction.result.draft
+        assert draft is not None, "it has problems"
+        after = self._merged(draft, answers)
+        correction.result = better(before, after)
+        correction.refused = []
+        if correction.result is before:
+            correction.refused = [problem for problem in after.problems if problem.fatal]
+        if correction.refused:
+            sound = [(part, _without(part, answer, correction.refused)) for part, answer in answers]
+            correction.result = better(before, self._merged(draft, sound))
+        correction.insists = _insists(before, after)
 
-        def answered(some: Sequence[Problem]) -> tuple[Draft, Draft]:
-            part = failed_part(draft, some)
-            names = {rule.id for rule in part.rules}
-            problem = problems_text([*some, *(_not_taken(other) for other in refused if other.rule in names)])
-            return part, self._ask(part.sentences, rulings, problem, draft_text(part, lacking(some)), part.rules)
+    def _answered(self, batch: Sequence[tuple[_Correction, Problem]]) -> list[_Answer] | ModelError:
+        """The parts of drafts that have problems, each with a new answer about it. The other rules are not sent."""
+        try:
+            return [answer for answers in self._model.divided(self._answered_once, batch) for answer in answers]
+        except ModelError as error:
+            return error
 
-        return self._model.divided(answered, problems)
+    def _answered_once(self, batch: Sequence[tuple[_Correction, Problem]]) -> list[_Answer]:
+        problems = {correction: [each for about, each in batch if about is correction] for correction, _ in batch}
+        parts = [correction.part(some) for correction, some in problems.items()]
+        whole = joined(parts)
+        shown = replace(whole, rules=tuple(with_shown_cases(rule, [each for _, each in batch]) for rule in whole.rules))
+        faults = (each for correction, some in problems.items() for each in (*some, *correction.not_taken(some)))
+        own = [self._answers(part.sentences) for part in parts]
+        rulings = [{**correction.rulings, **shown_too} for correction, shown_too in zip(problems, own, strict=True)]
+        numbers = ", ".join(map(str, whole.sentences))
+        data = {"sentences": numbers, "faults": problems_text(faults), "rules": draft_text(shown)}
+        pairs = zip(whole.rules, shown.rules, strict=True)
+        read = self._read(whole.sentences, {rule.id: (rule, shown_rule) for rule, shown_rule in pairs})
+        answers = self._ask(dict(ChainMap(*rulings)), data, lambda text: shares(read(text), parts))
+        answers = [replace(answer, rulings=tuple(keys)) for answer, keys in zip(answers, rulings, strict=True)]
+        return list(zip(problems, parts, answers, strict=True))
 
-    def _examined(self, draft: Draft) -> DraftResult:
-        return DraftResult(draft.sentences, draft, tuple(self._examine(draft, self._context)))
+    def _merged(self, draft: Draft, answers: Iterable[Sequence[Draft]]) -> DraftResult:
+        for part, answer in answers:
+            draft = merged(draft, part, answer)
+        return self._examined(DraftResult(draft.sentences, draft))
 
-    def _ask(
-        self,
-        sentences: Sequence[int],
-        rulings: Mapping[str, str],
-        problem: str,
-        answer: str,
-        rules: Sequence[RuleDraft] = (),
-    ) -> Draft:
-        context, rulings = self._context, {**rulings, **self._answers(sentences)}
-        text = sentences_text(map(context.sentence, sentences))
-        data = {"sentences": text, "problem": problem, "answer": answer}
-        language = self._context.once("language", language_reference)
-        request = context.request("draft", rulings, data, language=language, failed_output=context.failed_output)
-        known = {fact.name for fact in context.facts}
-        last = len(context.document.sentences)
-        read = partial(read_draft, sentences=sentences, last=last, known=known, existing=rules)
-        return replace(self._model.ask(request, read), rulings=tuple(rulings))
+    def _examined(self, result: DraftResult) -> DraftResult:
+        if result.draft is None:
+            return result
+        return replace(result, problems=tuple(self._examine(result.draft, self._context)))
 
+    def _read(self, sentences: Sequence[int], existing: Existing = NOTHING) -> Callable[[str], Draft]:
+        known = {fact.name for fact in self._context.facts}
+        last = len(self._context.document.sentences)
+        return partial(read_draft, sentences=sentences, last=last, known=known, existing=existing)
 
-def lacking(problems: Iterable[Problem]) -> frozenset[str]:
-    """Returns the rules that lack cases, and have no other problem."""
-    problems = list(problems)
-    return frozenset(problem.rule for problem in problems) - {
-        other.rule for other in problems if other.kind != "mutant"
-    }
+    def _ask(self, rulings: Mapping[str, str], data: Mapping[str, str], read: Callable[[str], T]) -> T:
+        context, data = self._context, {"faults": "", "rules": "", **data}
+        language = context.once("language", language_reference)
+        return self._model.ask(
+            context.request("draft", rulings, data, language=language, failed_output=context.failed_output), read
+        )
 
 
-def _not_taken(problem: Problem) -> Problem:
-    return replace(problem, message=f"your correction of it was not taken: {problem.message}")
+@dataclass(eq=False, slots=True)
+class _Correction:
+    """A draft on its way through the rounds.
+
+    Attributes:
+        result: the draft so far.
+        rulings: the answers that it has to follow.
+        refused: the problems of a correction that was not taken.
+        insists: whether its author left its problems as they were.
+    """
+
+    result: DraftResult
+    rulings: Mapping[str, str] = field(default_factory=dict)
+    refused: Sequence[Problem] = ()
+    insists: bool = False
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems to correct."""
+        result = self.result
+        return [] if self.insists or result.error or result.draft is None else correctable(result.problems)
+
+    def part(self, problems: Sequence[Problem]) -> Draft:
+        """The rules that have some problems."""
+        assert self.result.draft is not None, "it has problems"
+        return failed_part(self.result.draft, problems)
+
+    def not_taken(self, problems: Sequence[Problem]) -> Iterator[Problem]:
+        """Yields why the last correction of the rules that have some problems does not count."""
+        names = {rule.id for rule in self.part(problems).rules}
+        for problem in self.refused:
+            if problem.rule in names:
+                yield replace(problem, message=f"your correction of it was not taken: {problem.message}")
+
+    def fail(self, error: str, *, is_interrupted: bool = False) -> None:
+        """Ends the corrections."""
+        self.result = replace(self.result, error=error, is_interrupted=is_interrupted)
+
+
+_Answer = tuple[_Correction, Draft, Draft]
+"""A draft, its part that has problems, and the new answer about this part."""
+MOST_CORRECTED = 12  # rules in one request
+
+
+def packed(corrections: Iterable[_Correction]) -> list[list[tuple[_Correction, Problem]]]:
+    """Returns the problems of drafts in as few requests as possible. Drafts whose names clash do not share one."""
+    batches: list[list[tuple[_Correction, Problem]]] = []
+    parts: list[list[Draft]] = []
+    for correction in corrections:
+        part = correction.part(correction.problems)
+        at = next((at for at, others in enumerate(parts) if _fits(part, others)), len(parts))
+        if at == len(parts):
+            batches.append([])
+            parts.append([])
+        batches[at] += [(correction, problem) for problem in correction.problems]
+        parts[at].append(part)
+    return batches
+
+
+def _fits(part: Draft, others: Sequence[Draft]) -> bool:
+    try:
+        return len(joined([*others, part]).rules) <= MOST_CORRECTED
+    except InputError:
+        return False
+
+
+def shares(answer: Draft, parts: Sequence[Draft]) -> list[Draft]:
+    """Divides an answer about parts of several drafts: a rule belongs to the part with its id, or else its sentences.
+
+    Raises:
+        AnswerError: two rules have the same id.
+    """
+    if len(parts) == 1:
+        return [answer]
+
+    def owner(numbers: Iterable[int], name: str = "") -> int:
+        named = (at for at, part in enumerate(parts) if name in {rule.id for rule in part.rules})
+        about = (at for at, part in enumerate(parts) if {*numbers} & part.mentioned.union(part.sentences))
+        return next(named, next(about, 0))
+
+    rules: list[list[RuleDraft]] = [[] for _ in parts]
+    doubts: list[list[Ambiguity]] = [[] for _ in parts]
+    for rule in answer.rules:
+        rules[owner(rule.quotes, rule.id)].append(rule)
+    for doubt in answer.ambiguities:
+        doubts[owner([doubt.sentence], next((rule.id for rule in doubt.otherwise), ""))].append(doubt)
+    try:
+        pairs = zip(parts, rules, doubts, strict=True)
+        return [selected([answer], part.sentences, own, own_doubts) for part, own, own_doubts in pairs]
+    except InputError as error:
+        raise AnswerError(str(error)) from None
 
 
 def correctable(problems: Iterable[Problem]) -> list[Problem]:
@@ -177,24 +301,19 @@ def failed_part(draft: Draft, problems: Iterable[Problem]) -> Draft:
     )
 
 
-def _all_merged(draft: Draft, answers: Iterable[tuple[Draft, Draft]]) -> Draft:
-    for part, answer in answers:
-        draft = merged(draft, part, answer)
-    return draft
-
-
 def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
     """Returns a draft with an answer in place of one of its parts.
 
-    A rule of the part stays if the answer neither has its id nor speaks of all of its sentences; so do what is declined
-    and the questions. An answer that leaves a rule as it is, and adds cases, does not speak of its sentences.
+    A rule of the part stays unless the answer has its id, or declines all of its sentences, or has rules with other ids
+    for them. What is declined, and the questions, stay unless the answer changes a rule of their sentences.
     """
     old = {rule.id: (rule.rule, rule.quotes) for rule in part.rules}
     new = [rule for rule in answer.rules if old.get(rule.id) != (rule.rule, rule.quotes)]
     covered = {*answer.declined, *(number for rule in new for number in rule.quotes)}
     questioned = {ambiguity.sentence for ambiguity in answer.ambiguities}
     names = {rule.id for rule in answer.rules}
-    gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= covered}
+    others = {*answer.declined, *(number for rule in new if rule.id not in old for number in rule.quotes)}
+    gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= others}
     rules = (*(rule for rule in draft.rules if rule.id not in gone), *answer.rules)
     order = {rule.id: at for at, rule in enumerate(draft.rules)}
     return replace(
@@ -241,24 +360,34 @@ def better(first: DraftResult, second: DraftResult) -> DraftResult:
 
 
 def problems_text(problems: Iterable[Problem]) -> str:
-    """Returns the problems as a numbered list for the model."""
+    """Returns the problems as a numbered list for the model, which sees the cases that they name with the rules."""
     return "\n".join(
         f"{number}. {f'rule {problem.rule}: ' if problem.rule else ''}{problem.message}"
-        f"{f' ({problem.example})' if problem.example else ''}"
+        f"{f' ({problem.example})' if problem.example and not problem.case else ''}"
         for number, problem in enumerate(problems, start=1)
     )
 
 
+_ABOUT_CASES = ("case", "mutant", "reading")
 _SHOWN_CASES = 2
 
 
-def draft_text(draft: Draft, lacking: Collection[str] = ()) -> str:
-    """Returns a draft in the form of an answer; of rules that only lack cases, with few of the cases they have."""
-    rules = [replace(rule, cases=rule.cases[:_SHOWN_CASES]) if rule.id in lacking else rule for rule in draft.rules]
+def with_shown_cases(rule: RuleDraft, problems: Iterable[Problem]) -> RuleDraft:
+    """Returns a rule of which only cases have problems with these and two others; any other rule with all cases."""
+    own = [problem for problem in problems if problem.rule == rule.id]
+    if not own or any(each.kind not in _ABOUT_CASES or (each.fatal and not each.case) for each in own):
+        return rule
+    named = {problem.case for problem in own}
+    others = [case for case in rule.cases if str(case.get("id")) not in named][:_SHOWN_CASES]
+    return replace(rule, cases=tuple(case for case in rule.cases if case in others or str(case.get("id")) in named))
+
+
+def draft_text(draft: Draft) -> str:
+    """Returns a draft in the form of an answer."""
     content = {
         "facts": [{"name": fact.name, "description": fact.description} for fact in draft.facts],
         "declarations": {name: dict(declaration) for name, declaration in draft.declarations.items()},
-        "rules": list(map(_rule_record, rules)),
+        "rules": list(map(_rule_record, draft.rules)),
         "declined": [{"sentence": number, "reason": reason} for number, reason in draft.declined.items()],
         "ambiguous": [
             _filled(
@@ -317,12 +446,6 @@ class _RuleAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _MoreCases:
-    id: str
-    add_cases: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class _DeclinedEntry:
     sentence: int
     reason: str
@@ -351,7 +474,7 @@ def read_draft(
     sentences: Collection[int],
     last: int,
     known: Collection[str] = (),
-    existing: Sequence[RuleDraft] = (),
+    existing: Existing = NOTHING,
 ) -> Draft:
     """Reads a draft.
 
@@ -360,7 +483,7 @@ def read_draft(
         sentences: the numbers of the sentences that were to be translated.
         last: the number of the last sentence of the document.
         known: the names of the facts that need no declaration.
-        existing: the rules that it can add cases to.
+        existing: the rules that it can change.
 
     Raises:
         AnswerError: the answer is not a draft, or is about a sentence that the document does not have.
@@ -411,25 +534,33 @@ def _other_rule(content: Mapping[str, Any], ambiguity: Ambiguity, rules: Sequenc
     quotes = other.quotes or (own.quotes if own else {ambiguity.sentence: ambiguity.question})
     if own is None or not other.rule:
         return replace(other, quotes=quotes)
-    left = {"temporal", "solver"} if {"temporal", "solver"} & other.rule.keys() else set[str]()
-    kept = {key: value for key, value in own.rule.items() if key not in left}
-    return replace(other, rule={**kept, **other.rule}, quotes=quotes)
+    return replace(other, rule=_changed(own.rule, other.rule), quotes=quotes)
 
 
-def _rule_draft(content: Mapping[str, Any], place: str, existing: Sequence[RuleDraft] = ()) -> RuleDraft:
-    if "add_cases" in content:
-        more = entry_of(_MoreCases, content, place)
-        rule = next((rule for rule in existing if rule.id == more.id), None)
-        if rule is None:
-            raise AnswerError(f"{place}: there is no rule {more.id!r:.80} to add cases to; expected a whole rule")
-        return replace(rule, cases=(*rule.cases, *more.add_cases))
+def _changed(rule: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a rule with others in their place; a rule is either temporal or of the solver."""
+    left = {"temporal", "solver"} if {"temporal", "solver"} & keys.keys() else set[str]()
+    return {**{key: value for key, value in rule.items() if key not in left}, **keys}
+
+
+def _rule_draft(content: Mapping[str, Any], place: str, existing: Existing = NOTHING) -> RuleDraft:
+    """A rule; with the cases of one of its id that its author was not shown. Without quotes, it changes that one."""
+    before, shown = existing.get(str(content.get("id")), (None, None))
+    is_change = before is not None and "quotes" not in content
     own = [key for key in ("id", "quotes", "cases") if key in content]
-    entry = entry_of(_RuleAnswer, {key: content[key] for key in own}, place)
+    keys = {key: content[key] for key in own}
+    entry = entry_of(_RuleAnswer, {"quotes": [], **keys} if is_change else keys, place)
     quotes: dict[int, str] = {}
     for quote in entry.quotes:
         words = " ".join(quote.words.split())
         quotes[quote.sentence] = f"{quotes[quote.sentence]}\n{words}" if quote.sentence in quotes else words
-    return RuleDraft(entry.id, {key: content[key] for key in content if key not in own}, quotes, entry.cases)
+    rule = RuleDraft(entry.id, {key: content[key] for key in content if key not in own}, quotes, entry.cases)
+    if before is None or shown is None:
+        return rule
+    cases = with_cases(before, entry.cases, () if is_change else [str(case.get("id")) for case in shown.cases]).cases
+    if is_change:
+        return replace(before, rule=_changed(before.rule, rule.rule), cases=cases)
+    return replace(rule, cases=cases)
 
 
 # --- groups of sentences

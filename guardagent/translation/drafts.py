@@ -1,15 +1,18 @@
-"""One draft: the rules that a model wrote for some sentences."""
+"""One draft: the rules that a model wrote for some sentences; its parts, each with the declarations that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from guardagent.errors import AnswerError
+from guardagent.errors import AnswerError, InputError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.context import TranslationContext
+from guardagent.types import format_value
 
 DECLARATIONS = ("tags", "labels", "counters", "constants", "define")
 
@@ -40,6 +43,13 @@ class RuleDraft:
     def source(self) -> dict[str, Any]:
         """The policy as in a policy file."""
         return {"id": self.id, **self.rule}
+
+
+def with_cases(rule: RuleDraft, cases: Iterable[Mapping[str, Any]], gone: Collection[str] = ()) -> RuleDraft:
+    """Returns a rule with further cases, in place of its own with the same ids, and without some others."""
+    cases = tuple(cases)
+    names = {*gone, *(str(case.get("id")) for case in cases)}
+    return replace(rule, cases=(*(case for case in rule.cases if str(case.get("id")) not in names), *cases))
 
 
 def new_facts(facts: Iterable[NeededFact], known: Collection[str]) -> tuple[NeededFact, ...]:
@@ -128,10 +138,14 @@ class Draft:
         )
 
     def switched(self, ambiguity: Ambiguity) -> Draft:
-        """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`."""
+        """This draft by the other reading of one of its ambiguities; the rules so far become its `otherwise`.
+
+        A rule has its cases by both readings, of which not all hold.
+        """
         others = {rule.id: rule for rule in ambiguity.otherwise}
         own = {rule.id: rule for rule in self.rules}
-        rules = {**own, **others}
+        both = {name: with_cases(own[name], rule.cases).cases for name, rule in others.items() if name in own}
+        rules = {**own, **{name: replace(rule, cases=both.get(name, rule.cases)) for name, rule in others.items()}}
         rules = {name: rule for name, rule in rules.items() if rule.rule}
         back = tuple(own.get(name, RuleDraft(name, {}, rule.quotes)) for name, rule in others.items())
         switched = replace(ambiguity, follows=ambiguity.other, otherwise=back)
@@ -172,6 +186,7 @@ class Problem:
         example: a call or case that shows it.
         fatal: whether the draft cannot be used with it.
         others: the ids of other rules that are part of it.
+        case: the id of the case of the rule that shows it, if one does.
     """
 
     kind: str
@@ -181,3 +196,137 @@ class Problem:
     example: str = ""
     fatal: bool = False
     others: tuple[str, ...] = ()
+    case: str = ""
+
+
+# --- parts of drafts
+
+
+def selected(
+    drafts: Sequence[Draft], sentences: tuple[int, ...], rules: Sequence[RuleDraft], ambiguities: Collection[Ambiguity]
+) -> Draft:
+    """One draft of some sentences.
+
+    Args:
+        drafts: the drafts that concern these sentences.
+        sentences: the sentences.
+        rules: those of their rules that rest on them.
+        ambiguities: those of their ambiguities that concern them.
+
+    Raises:
+        InputError: two of the drafts have rules of one id, or different declarations of one name.
+    """
+    ids = [rule.id for rule in rules]
+    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+        raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
+    others = [rule.source for ambiguity in ambiguities for rule in ambiguity.otherwise]
+    text = _text([*(rule.source for rule in rules), *others])
+    seen = [set(draft.rulings) for draft in drafts]
+    return Draft(
+        sentences,
+        tuple(rules),
+        _needed(text, drafts),
+        tuple(dict.fromkeys(fact for draft in drafts for fact in draft.facts if _mentions(text, fact.name))),
+        {number: why for draft in drafts for number, why in draft.declined.items() if number in sentences},
+        tuple(ambiguities),
+        tuple(sorted(set.intersection(*seen))) if seen else (),
+    )
+
+
+def _needed(text: str, drafts: Sequence[Draft]) -> Mapping[str, Mapping[str, Any]]:
+    """The declarations that a text mentions, and those that these mention."""
+    declarations: dict[str, dict[str, Any]] = {}
+    declared = [(key, *pair) for draft in drafts for key, names in draft.declarations.items() for pair in names.items()]
+    waiting = [text]
+    while waiting:
+        mentioned = waiting.pop()
+        for key, name, value in declared:
+            if not _mentions(mentioned, name.partition("(")[0]):
+                continue
+            known = declarations.setdefault(key, {})
+            if name not in known:
+                waiting.append(_text(value))
+            if known.setdefault(name, value) != value:
+                raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
+    return declarations
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def joined(drafts: Sequence[Draft]) -> Draft:
+    """One draft of the sentences of several, with all that they say. Errors as for `selected`."""
+    if len(drafts) == 1:
+        return drafts[0]
+    sentences = tuple(sorted({number for draft in drafts for number in draft.sentences}))
+    rules = [rule for draft in drafts for rule in draft.rules]
+    return selected(drafts, sentences, rules, [doubt for draft in drafts for doubt in draft.ambiguities])
+
+
+# --- cases as text
+
+_KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "now")
+_OF_CALLS = ("tool", "args", "output", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRow:
+    """A case.
+
+    Attributes:
+        call: the proposed call; for a trace, its end.
+        before: the earlier calls, and what else is known.
+        expected: the expected verdict.
+    """
+
+    call: str
+    before: str
+    expected: str
+
+
+def case_row(record: Mapping[str, Any], longest: int = 60) -> CaseRow:
+    """Returns the row of a record of `check` or `audit`, whose values may be anything; `longest` cuts each of them."""
+    is_trace = "proposed" not in record
+    calls = _list(record.get("events" if is_trace else "history"))
+    parts = [*(_call(call, longest) for call in calls), *_known(record, longest)]
+    call = "the end of the conversation" if is_trace else _call(record["proposed"], longest)
+    return CaseRow(call, "; ".join(parts) or "nothing", _expected(record))
+
+
+def _list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else []
+
+
+def _call(value: Any, longest: int) -> str:
+    if not isinstance(value, Mapping) or not isinstance(value.get("args", {}), Mapping):
+        return format_value(value, longest)
+    arguments = ", ".join(f"{name}={format_value(each, longest)}" for name, each in value.get("args", {}).items())
+    failed = " failed" if value.get("failed") is True else ""
+    output = f" → {format_value(value['output'], longest)}" if value.get("output") is not None else ""
+    others = "".join(f" {key} {format_value(part, longest)}" for key, part in value.items() if key not in _OF_CALLS)
+    return f"{value.get('tool')}({arguments}){failed}{output}{others}"
+
+
+def _known(record: Mapping[str, Any], longest: int) -> Iterator[str]:
+    for name in _KNOWN:
+        value = record.get(name)
+        if isinstance(value, Mapping) and name not in ("state", "principal"):
+            yield from (f"{key}: {format_value(part, longest)}" for key, part in value.items())
+        elif value is not None:
+            yield f"{name}: {format_value(value, max(longest, _LONGEST_KNOWN))}"
+
+
+_LONGEST_KNOWN = 400
+
+
+def _expected(record: Mapping[str, Any]) -> str:
+    label, rules = record.get("label"), record.get("rules")
+    if type(label) is not int or label not in (0, 1):
+        return "missing"
+    is_unknown = label == 1 and rules is not None and not _list(rules)
+    return "denied: unknown" if is_unknown else ("allowed", "denied")[label]

@@ -41,26 +41,16 @@ class ModelRequests:
         attempts: how often one request is made until its answer can be read.
         parallel: the number of simultaneous calls. With a cost cap, calls are made one after the other, so that the cap
             is never exceeded.
-
-    Attributes:
-        limit: the number of calls after which no draft is corrected, without those that the cache answered; None for
-            no limit.
     """
 
     def __init__(self, meter: Meter, prompts: Prompts, *, attempts: int = 2, parallel: int = 4) -> None:
         self._meter, self._prompts, self._attempts = meter, prompts, attempts
         self._parallel = parallel if meter.max_cost is None else 1
-        self.limit: int | None = None
 
     @property
     def usage(self) -> Usage:
         """The model usage so far, with the answers of the cache."""
         return self._meter.usage
-
-    @property
-    def may_correct(self) -> bool:
-        """Whether the limit leaves another call."""
-        return self.limit is None or self.usage.calls - self.usage.cached < self.limit
 
     def ask(self, request: Request, read: Callable[[str], T]) -> T:
         """Returns what `read` makes of the answer.

@@ -7,10 +7,8 @@ answer is about a definition that it quotes.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.review.record import Confirmation, RecordedAnswer, Review, ReviewFinding, ReviewQuestion
@@ -70,11 +68,11 @@ class OwnerAnswers:
         """
         hashes = {self._context.sentence(sentence).hash for sentence in sentences}
         own = [ruling for ruling in self.rulings if hashes & {*ruling.question.sentences}]
-        shown, room = {ruling.key: _text(ruling) for ruling in own}, MOST_CHARACTERS
+        shown, room = {ruling.key: ruling.text for ruling in own}, MOST_CHARACTERS
         for ruling in self.rulings:
             if ruling not in own and self._is_of_definition(ruling):
-                room -= len(_text(ruling))
-                shown |= {ruling.key: _text(ruling)} if room >= 0 else {}
+                room -= len(ruling.text)
+                shown |= {ruling.key: ruling.text} if room >= 0 else {}
         return shown
 
     def concerns(self, draft: Draft) -> bool:
@@ -89,18 +87,9 @@ class OwnerAnswers:
         return not self._enforceable & {*ruling.question.sentences}
 
 
-def _text(ruling: Ruling) -> str:
-    """The ruling with the reading that was chosen."""
-    meaning = "" if ruling.choice.allowed is None or not ruling.choice.words else f" It means: {ruling.choice.words}"
-    return f"{ruling.text}{meaning}"
-
-
 # --- stages
 
-LEAST_CALLS = 12  # of a short document, for which three per sentence leave no correction
-CALLS_PER_SENTENCE = 3
 MENDINGS = 3
-_SOLVER = threading.Lock()  # threads make requests at the same time, but Z3 serves one of them
 
 Progress = Callable[[str], None]
 """Takes a line about the progress."""
@@ -175,15 +164,13 @@ class Stages:
         state.context = state.context.completed(sentence_survey.facts, sentence_survey.failed_output)
         if sentence_survey.errors or not (enforceable or drafted):
             return
-        count = len(enforceable) + sum(len(sentence_group.sentences) for sentence_group in drafted)
-        self._model.limit = max(LEAST_CALLS, CALLS_PER_SENTENCE * count)
-        author = DraftAuthor(state.context, self._model, _problems, answers=self._owner.shown)
+        author = DraftAuthor(state.context, self._model, examine, answers=self._owner.shown)
         state.drafts += self._drafted(author, enforceable)
         if state.is_interrupted:  # nothing is written, so nothing is compared
             return
         groups = [*drafted, *sentence_groups(_usable(state.drafts), enforceable)]
         reader = GroupReader(state.context, self._owner.rulings)
-        groups = self._model.map(partial(self._by_answers, author, reader), groups)
+        groups = self._by_answers(author, reader, groups)
         self._progress(f"Reading of the cases of {_count(groups, 'group')} of sentences")
         groups = self._confirmed(author, reader, groups)
         if not state.is_interrupted:
@@ -193,34 +180,49 @@ class Stages:
         if enforceable:
             self._progress(f"Drafts of {_count(enforceable, 'sentence')} that rules can enforce")
         sentences = [self._state.context.sentence(number) for number in enforceable]
-        return [result for results in self._model.map(author.drafts, draft_batches(sentences)) for result in results]
+        return author.drafts(draft_batches(sentences))
 
-    def _by_answers(self, author: DraftAuthor, reader: GroupReader, group: SentenceGroup) -> SentenceGroup:
-        """The group with its draft by the answers. Where no reading that it has keeps one, its author mends it."""
+    def _by_answers(
+        self, author: DraftAuthor, reader: GroupReader, groups: Sequence[SentenceGroup]
+    ) -> list[SentenceGroup]:
+        """The groups with their drafts by the answers. Where no reading that one has keeps one, its author mends it."""
+        settled, waiting = list(groups), set(range(len(groups)))
         for _ in range(MENDINGS):
-            with _SOLVER:
-                group = reader.chosen(group)
-                due = reader.due(group)
-            known = {ruling.key: ruling.text for ruling in due}
-            mended = self._mended(author, group, list(_contradictions(group, due)), known)
-            if mended is None:
-                break
-            group = mended
-        return group
+            tasks: dict[int, tuple[Sequence[Problem], Mapping[str, str]]] = {}
+            for at in sorted(waiting):
+                settled[at] = reader.chosen(settled[at])
+                if due := reader.due(settled[at]):
+                    known = {ruling.key: ruling.text for ruling in due}
+                    tasks[at] = list(_contradictions(settled[at], due)), known
+            mended = self._mended(author, settled, tasks)
+            waiting = {*mended}
+            settled = [mended.get(at, group) for at, group in enumerate(settled)]
+        return settled
 
     def _mended(
-        self, author: DraftAuthor, group: SentenceGroup, problems: Sequence[Problem], rulings: Mapping[str, str]
-    ) -> SentenceGroup | None:
-        """The group with a draft that its author corrected; None if there is none."""
-        draft = group.draft
-        if draft is None or not problems:
-            return None
-        result = author.mend(draft, problems, rulings)
-        self._state.drafts.append(replace(result, problems=()))  # that it does what was asked for is judged again
-        corrected = usable_part(result)
-        if result.draft is draft or corrected is None or {*corrected.sentences} != {*draft.sentences}:
-            return None
-        return replace(group, draft=replace(corrected, rulings=tuple(dict.fromkeys((*draft.rulings, *rulings)))))
+        self,
+        author: DraftAuthor,
+        groups: Sequence[SentenceGroup],
+        tasks: Mapping[int, tuple[Sequence[Problem], Mapping[str, str]]],
+    ) -> dict[int, SentenceGroup]:
+        """The groups with a draft that its author corrected, by their positions.
+
+        Args:
+            author: corrects the drafts.
+            groups: the groups.
+            tasks: the problems and the answers by the positions of their groups.
+        """
+        drafts = {at: draft for at in tasks if (draft := groups[at].draft) is not None and tasks[at][0]}
+        mended = {}
+        for (at, draft), result in zip(
+            drafts.items(), author.mend((draft, *tasks[at]) for at, draft in drafts.items()), strict=True
+        ):
+            self._state.drafts.append(replace(result, problems=()))  # that it does what was asked for is judged again
+            corrected = usable_part(result)
+            if result.draft is not draft and corrected is not None and {*corrected.sentences} == {*draft.sentences}:
+                rulings = tuple(dict.fromkeys((*draft.rulings, *tasks[at][1])))
+                mended[at] = replace(groups[at], draft=replace(corrected, rulings=rulings))
+        return mended
 
     def _confirmed(
         self, author: DraftAuthor, reader: GroupReader, groups: Sequence[SentenceGroup]
@@ -231,12 +233,10 @@ class Stages:
         if self._state.unread:
             return groups
 
-        def again(group: SentenceGroup) -> SentenceGroup:
-            with _SOLVER:
-                problems = list(dispute_problems(reader.disputes(group)))
-            return self._mended(author, group, problems, {}) or group
-
-        return self._cases_read(case_reader, self._model.map(again, groups))
+        none: Mapping[str, str] = {}
+        tasks = {at: (list(dispute_problems(reader.disputes(group))), none) for at, group in enumerate(groups)}
+        mended = self._mended(author, groups, tasks)
+        return self._cases_read(case_reader, [mended.get(at, group) for at, group in enumerate(groups)])
 
     def _cases_read(self, reader: CaseReader, groups: Sequence[SentenceGroup]) -> list[SentenceGroup]:
         known = {key: reading for group in groups for key, reading in group.read.items()}
@@ -261,8 +261,7 @@ class Stages:
             others = (each.draft for each in groups if each is not group and each.draft is not None)
             whole = WholeDocument((*standing, *others), self._state.context)
             known = [question for reading in readings for question in reading.questions]
-            with _SOLVER:
-                readings.append(reader.read(group, whole, known))
+            readings.append(reader.read(group, whole, known))
         return readings
 
 
@@ -276,14 +275,10 @@ def _usable(results: Sequence[DraftResult]) -> list[Draft]:
 
 def _contradictions(group: SentenceGroup, rulings: Sequence[Ruling]) -> Iterator[Problem]:
     for ruling in rulings:
-        text = f"{ruling.text} Write the rules so that they follow this answer, if they do not."
+        about = f"sentence {', '.join(map(str, group.sentences))}: {ruling.text}"
+        text = f"{about} Write the rules so that they follow this answer, if they do not."
         case = "" if ruling.case is None else json.dumps(ruling.case, ensure_ascii=False)
         yield Problem("answer", text, sentences=group.sentences, example=case, fatal=True)
-
-
-def _problems(draft: Draft, context: TranslationContext) -> tuple[Problem, ...]:
-    with _SOLVER:
-        return examine(draft, context)
 
 
 # --- rules that stand, read again

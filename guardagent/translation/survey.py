@@ -9,11 +9,11 @@ from typing import Literal
 from guardagent._support.syntax import PatternError, compile_pattern
 from guardagent.errors import AnswerError, ModelError
 from guardagent.policy.review.record import Fate, NeededFact
-from guardagent.translation.context import TranslationContext, sentences_text
+from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafts import new_facts
 from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
-BATCH = 40
+BATCH = 80  # sentences in one request
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def survey(
     model: ModelRequests,
     answers: Callable[[Sequence[int]], Mapping[str, str]] = lambda _: {},
 ) -> Survey:
-    """Surveys the sentences of the given numbers, at most forty in one request.
+    """Surveys the sentences of the given numbers, at most eighty in one request.
 
     Sentences of a request that failed have the fate `open`, and the error is in `errors`.
 
@@ -74,8 +74,7 @@ def survey(
     groups = [tuple(numbers[at : at + BATCH]) for at in range(0, len(numbers), BATCH)]
 
     def ask(group: Sequence[int]) -> Survey:
-        sentences = sentences_text(map(context.sentence, group))
-        request = context.request("survey", answers(group), {"sentences": sentences})
+        request = context.request("survey", answers(group), {"sentences": ", ".join(map(str, group))})
         return model.ask(request, lambda answer: _read(answer, group, context))
 
     def surveyed(group: tuple[int, ...]) -> Survey:

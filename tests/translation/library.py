@@ -12,6 +12,7 @@ import yaml
 
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
+from guardagent.translation.readings.cases import case_text
 from guardagent.translation.tools import ToolSchema
 from tests.models.server import Reply, text
 
@@ -95,10 +96,12 @@ def context(folder: Path, document: str = DOCUMENT, **others: Any) -> Translatio
 
 def sentences_of(request: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
     """The template of a request, and the numbers of the sentences, or of the cases, that it is about."""
-    system, user = (message["content"] for message in request["messages"])
+    user = request["messages"][-1]["content"]
     kinds = {"You sort the sentences": "survey", "You read cases": "read_cases"}
-    template = next((name for words, name in kinds.items() if words in system), "draft")
-    label, number = ("cases", r"^(\d+)\. ") if template == "read_cases" else ("sentences", r"^\[(\d+)\]")
+    template = next((name for words, name in kinds.items() if words in user), "draft")
+    label = "cases" if template == "read_cases" else "sentences"
+    listed = template == "survey" or "have faults" in user
+    number = r"(\d+)" if listed else r"^(\d+)\. " if template == "read_cases" else r"^\[(\d+)\]"
     wanted = re.search(rf"<data {label} \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted, "a request names its sentences"
     return template, tuple(int(match) for match in re.findall(number, wanted[1], re.MULTILINE))
@@ -116,7 +119,7 @@ Labels = Mapping[str, int]
 
 
 def situation(case: Mapping[str, Any]) -> str:
-    return json.dumps({key: part for key, part in case.items() if key not in ("id", "label", "rules")}, sort_keys=True)
+    return case_text(case)
 
 
 def labels_of(draft: str) -> Labels:
@@ -131,8 +134,8 @@ def case_answer(user: str, labels: Labels) -> str:
     assert wanted, "a request names its cases"
     verdicts = {0: "fine", 1: "against", None: "unclear"}
     entries = [
-        {"case": int(number), "verdict": verdicts[labels.get(situation(json.loads(case)))], "why": "By the words."}
-        for number, case in re.findall(r"^(\d+)\. [^{]*(\{.*)$", wanted[1], re.MULTILINE)
+        {"case": int(number), "verdict": verdicts[labels.get(case)], "why": "By the words."}
+        for number, case in re.findall(r"^(\d+)\. (?:\[\d+\] )+(.*)$", wanted[1], re.MULTILINE)
     ]
     return json.dumps({"cases": entries}) + "\n"
 

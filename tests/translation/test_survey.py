@@ -32,7 +32,7 @@ def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
     assert survey.failed_output == "^Error"
     system, user = (message["content"] for message in server.requests[0]["messages"])
     assert "[4] A member may have at most five books on loan." in user
-    assert user.index("check_card") < user.index("Sort these sentences"), "what all requests share comes first"
+    assert user.index("check_card") < user.index("You sort the sentences"), "what all requests share comes first"
     assert "library" not in system
 
 
@@ -74,11 +74,11 @@ def test_a_long_document_is_surveyed_in_several_requests(serve: Serve, tmp_path:
     server = serve(translator(survey=fates))
     survey = surveyed(tmp_path, "\n\n".join(f"Rule {number} holds." for number in range(90)))
     assert len(survey.numbers("definition")) == 90
-    assert sorted(len(sentences_of(request)[1]) for request in server.requests) == [10, 40, 40]
+    assert sorted(len(sentences_of(request)[1]) for request in server.requests) == [10, 80]
 
 
 def fates(user: str) -> str:
     wanted = re.search(r"<data sentences \w+>\n(.*?)\n</data", user, re.DOTALL)
     assert wanted
-    numbers = re.findall(r"^\[(\d+)\]", wanted[1], re.MULTILINE)
+    numbers = wanted[1].split(", ")
     return "sentences:\n" + "".join(f"  - {{number: {number}, fate: definition}}\n" for number in numbers)

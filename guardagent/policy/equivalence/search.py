@@ -103,12 +103,12 @@ def may_happen(policies: Policies, witness: Witness) -> bool:
     return all(verdict.decision not in _STOPS for verdict in WitnessSession(policies, witness).earlier())
 
 
-def difference_of(first: Policies, second: Policies, witness: Witness) -> Different | None:
-    """The difference of two drafts on a witness whose history may happen under both; None if there is none."""
+def difference_of(first: Policies, second: Policies, witness: Witness, *, strict: bool = True) -> Different | None:
+    """The difference of two drafts on a witness whose history may happen under both, if strict; None without one."""
     try:
         verdict, other = verdict_of(first, witness), verdict_of(second, witness)
         outcomes = outcome_of(first, verdict), outcome_of(second, other)
-        if outcomes[0] == outcomes[1] or not (may_happen(first, witness) and may_happen(second, witness)):
+        if outcomes[0] == outcomes[1] or (strict and not (may_happen(first, witness) and may_happen(second, witness))):
             return None
         return Different(witness, verdict, other, outcomes)
     except (InputError, StateFunctionError):  # for example a principal that no session accepts

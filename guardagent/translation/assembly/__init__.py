@@ -117,7 +117,7 @@ def _differences(rule: RuleDraft, record: Mapping[str, Any], verdict: Verdict) -
 
 
 def _problem(rule: RuleDraft, message: str, example: str = "") -> Problem:
-    return Problem("case", message, rule.id, rule.sentences, example[:_MOST_SHOWN])
+    return Problem("case", message, rule.id, rule.sentences, example[:_MOST_SHOWN], fatal=True)
 
 
 # --- keys that no draft has
@@ -246,7 +246,7 @@ NO_LINES = PolicyLines()
 
 @dataclass(frozen=True, slots=True)
 class PolicyAssembly:
-    """A policy file and its cases. With a fatal problem, the file is empty.
+    """A policy file and its cases. With a fatal problem of another kind than `case`, the file is empty.
 
     Attributes:
         content: the file as a mapping, for `load_policies(data=…)`.

@@ -20,7 +20,7 @@ from guardagent.policy.policies import Policies
 from guardagent.translation.drafts import RuleDraft
 
 _DATA = ("facts", "context", "state", "principal")
-_MOST_RULES = 8  # that are satisfied for one call
+_MOST_RULES = 30  # that are satisfied for one call
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -50,14 +50,10 @@ def completed(
 
 
 def _allowed_cases(rule: RuleDraft, record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for case in rule.cases:
-        proposed = case.get("proposed")
-        if (
-            case.get("label") == 0
-            and isinstance(proposed, Mapping)
-            and proposed.get("tool") == record["proposed"]["tool"]
-        ):
-            yield case
+    """Yields the allowed cases of a rule: those of the same tool, then the facts and calls around those of others."""
+    cases = [case for case in rule.cases if case.get("label") == 0 and isinstance(case.get("proposed"), Mapping)]
+    same = [case for case in cases if case["proposed"].get("tool") == record["proposed"]["tool"]]
+    yield from (*same, *({**case, "proposed": {}} for case in cases if case not in same))
 
 
 def _denying(policies: Policies, record: Mapping[str, Any], about: Collection[str]) -> list[str]:
@@ -91,12 +87,26 @@ def _joined(record: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any
         **record,
         **{key: value for key, value in joined.items() if value is not None},
         **{key: case[key] for key in ("now", "user_confirmed") if key in case and key not in record},
-        "history": [
-            *(event for event in history if event not in record.get("history", ())),
-            *record.get("history", ()),
-        ],
+        "history": _history(history, record.get("history", ())),
         "proposed": {**record["proposed"], "args": {**_named(others, change), **own}},
     }
+
+
+def _history(more: Iterable[Mapping[str, Any]], own: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Earlier calls before those of a case. Of a call that both have, the outputs are one record."""
+    own, before = list(own), []
+    for event in more:
+        same = [at for at, each in enumerate(own) if _call(each) == _call(event)]
+        if isinstance(event.get("output"), Mapping) and same:
+            for at in same:
+                own[at] = {**own[at], "output": _merged(event["output"], own[at].get("output"))}
+        elif event not in own:
+            before.append(event)
+    return [*before, *own]
+
+
+def _call(event: Mapping[str, Any]) -> object:
+    return event.get("tool"), event.get("args")
 
 
 def _changed(change: Callable[[str], str], value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The examination of a draft, and of the assembled policy, before anybody reads them.
 
-Every check is run on a draft. The assembled policy is linted, its cases are judged again, and recorded calls that were
-executed and that it denies are counted: either it is too tight, or the agent broke a rule.
+Every check is run on a draft. The assembled policy is linted, and recorded calls that were executed and that it denies
+are counted: either it is too tight, or the agent broke a rule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from guardagent.translation.examination.examined import (
     ExaminedDraft,
     ExaminedPolicy,
     JudgedCase,
-    expects_violation,
     is_first,
     judged_cases,
     lint_problems,
@@ -109,7 +108,6 @@ def examine_policy(
         return (Problem("syntax", f"the policy does not load: {error}", fatal=True),)
     judged = {rule: judged_cases(loaded, rule, some) for rule, some in cases.items() if rule in loaded.ids}
     problems = [*lint_problems(loaded, {}, seconds=_POLICY_LINT_SECONDS, known=_known(judged))]
-    problems += _case_problems(cases, judged)
     problems += _execution_problems(loaded, traces) if traces is not None else []
     problems += _results(ExaminedPolicy(loaded, context))
     return tuple(sorted(dict.fromkeys(problems), key=lambda problem: not problem.fatal))
@@ -124,29 +122,6 @@ def _known(judged: JudgedCases) -> KnownCalls:
     ]
     allowed = (case.proposed.tool for case, verdict in verdicts if is_first(case) and verdict.label == 0)
     return KnownCalls.of(allowed, (rule for _, verdict in verdicts for rule in verdict.rules))
-
-
-def _case_problems(cases: Iterable[str], judged: JudgedCases) -> Iterator[Problem]:
-    """Cases that their own rule no longer decides as expected. A denial by another rule is not a problem."""
-    for rule in cases:
-        if rule not in judged:
-            yield Problem("case", "there are cases for the rule, but the policy does not have it", rule, fatal=True)
-        for judged_case in judged.get(rule, ()):
-            if problem := judged_case.problem or _change(rule, judged_case):
-                yield Problem("case", problem, rule, example=judged_case.text, fatal=True)
-
-
-def _change(rule: str, judged_case: JudgedCase) -> str:
-    if judged_case.case is None or judged_case.verdict is None:
-        return ""
-    is_expected, is_violated = expects_violation(judged_case.case, rule), rule in judged_case.verdict.rules
-    if is_expected is not is_violated:
-        words = ("does not violate", "violates")
-        alone = words[is_expected]
-        return f"case {judged_case.case.id!r:.100} {words[is_violated]} the rule in the whole policy; alone it {alone}"
-    if judged_case.case.label == 1 and judged_case.verdict.label == 0:
-        return f"case {judged_case.case.id!r:.100} is allowed by the whole policy, but denied by the rule alone"
-    return ""
 
 
 _MOST_UNKNOWN = 20  # unknown values that are reported

@@ -335,7 +335,8 @@ def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:
     for rule in examined.rules:
         for case in rule.cases:
             if problem := case.problem or disagreement(rule.draft.id, case):
-                yield problem_of(rule.draft, "case", problem, example=case.text, fatal=True)
+                named = str(case.case.id) if case.case else ""
+                yield problem_of(rule.draft, "case", problem, example=case.text, fatal=True, case=named)
         yield from _missing_cases(rule)
     for draft in examined.draft.rules:
         ids = Counter(repr(case.get("id")) for case in draft.cases)

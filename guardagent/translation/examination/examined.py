@@ -434,9 +434,11 @@ class ExaminedDraft:
         return ToolShapes(self.context.tools, self.context.samples)
 
 
-def problem_of(rule: RuleDraft, kind: str, message: str, *, example: str = "", fatal: bool = False) -> Problem:
+def problem_of(
+    rule: RuleDraft, kind: str, message: str, *, example: str = "", fatal: bool = False, case: str = ""
+) -> Problem:
     """A problem of a rule, which may not load."""
-    return Problem(kind, message, rule.id, rule.sentences, example, fatal)
+    return Problem(kind, message, rule.id, rule.sentences, example, fatal, case=case)
 
 
 @dataclass

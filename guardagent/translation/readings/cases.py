@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Problem, RuleDraft
+from guardagent.translation.drafts import Problem, RuleDraft, case_row
 from guardagent.translation.requests import ModelRequests, read_answer, require_each_once
 
-BATCH = 60  # cases in one request
+BATCH = 80  # cases in one request
 _VERDICTS = {"fine": False, "against": True, "unclear": None}
 
 
@@ -100,13 +101,9 @@ def dispute_problems(disputed: Iterable[Dispute]) -> Iterator[Problem]:
     """Yields disputed cases for the author of the rules."""
     for rule, case, reading in disputed:
         says = "goes against the words" if reading.violates else "does not go against the words"
-        text = (
-            f"somebody who reads only the document says that this case {says}: {reading.why or 'without a reason'}; "
-            "correct the rule or the case, or, if the words can be read both ways, say so under 'ambiguous' with the "
-            "rules by the other reading; where they are wrong, leave all as it is"
-        )
+        text = f"a reader says that the case {case.get('id')!r:.100} {says}: {reading.why or 'without a reason'}"
         example = json.dumps(case, ensure_ascii=False, default=str)
-        yield Problem("reading", text, rule.id, rule.sentences, example)
+        yield Problem("reading", text, rule.id, rule.sentences, example, case=str(case.get("id")))
 
 
 class CaseReader:
@@ -141,7 +138,7 @@ class CaseReader:
 
     def _read_batch(self, cases: Sequence[tuple[RuleDraft, Mapping[str, Any]]]) -> list[CaseReading]:
         numbers = sorted({number for rule, _ in cases for number in rule.quotes})
-        text = "\n".join(_case_text(at, *pair) for at, pair in enumerate(cases, start=1))
+        text = "\n".join(_numbered_text(at, *pair) for at, pair in enumerate(cases, start=1))
         request = self._context.request("read_cases", self._answers(numbers), {"cases": text})
         return self._model.ask(request, lambda answer: _read(answer, len(cases)))
 
@@ -149,12 +146,16 @@ class CaseReader:
 _LONG_STRING = re.compile(r'"(?:[^"\\]|\\.){200,}"')
 
 
-def _case_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
-    """A case with its sentences. Nobody counts characters by eye, so the lengths of its long strings follow."""
-    sentences = " ".join(f"[{sentence}]" for sentence in rule.sentences)
-    text = json.dumps(situation_of(case), ensure_ascii=False, default=str)
+def case_text(case: Mapping[str, Any]) -> str:
+    """A case as a line, without the expectation. The lengths of its long strings follow: nobody counts by eye."""
+    row = case_row(case, sys.maxsize)
+    text = f"{row.before} | {row.call}"
     lengths = ", ".join(f"{len(json.loads(string)):,}" for string in _LONG_STRING.findall(text))
-    return f"{number}. {sentences} {text}{f' (characters of its long strings: {lengths})' if lengths else ''}"
+    return f"{text}{f' (characters of its long strings: {lengths})' if lengths else ''}"
+
+
+def _numbered_text(number: int, rule: RuleDraft, case: Mapping[str, Any]) -> str:
+    return f"{number}. {' '.join(f'[{sentence}]' for sentence in rule.sentences)} {case_text(case)}"
 
 
 def _read(answer: str, count: int) -> list[CaseReading]:

@@ -1,13 +1,10 @@
 """Reads a group of sentences: the readings that answers choose, the open questions, and what is to be mended.
 
-Rules connect the sentences on which they rest; such sentences are one group. A part of a draft is selected with the
-declarations that its rules need.
+Rules connect the sentences on which they rest; such sentences are one group.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +15,7 @@ from guardagent.policy.equivalence import Same
 from guardagent.policy.equivalence.draft import Outcome
 from guardagent.policy.review.record import Readings, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft, selected
 from guardagent.translation.examination.examined import holding_cases
 from guardagent.translation.readings.cases import CaseReading, Dispute, disputes, is_confirmed, situation_of
 from guardagent.translation.readings.questions import (
@@ -31,68 +28,6 @@ from guardagent.translation.readings.questions import (
     outcome_at,
     reading_question,
 )
-
-# --- parts of drafts
-
-Declarations = Mapping[str, Mapping[str, Any]]
-
-
-def selected(
-    drafts: Sequence[Draft], sentences: tuple[int, ...], rules: Sequence[RuleDraft], ambiguities: Collection[Ambiguity]
-) -> Draft:
-    """One draft of some sentences.
-
-    Args:
-        drafts: the drafts that concern these sentences.
-        sentences: the sentences.
-        rules: those of their rules that rest on them.
-        ambiguities: those of their ambiguities that concern them.
-
-    Raises:
-        InputError: two of the drafts have rules of one id, or different declarations of one name.
-    """
-    ids = [rule.id for rule in rules]
-    if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-        raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
-    others = [rule.source for ambiguity in ambiguities for rule in ambiguity.otherwise]
-    text = _text([*(rule.source for rule in rules), *others])
-    seen = [set(draft.rulings) for draft in drafts]
-    return Draft(
-        sentences,
-        tuple(rules),
-        _needed(text, drafts),
-        tuple(dict.fromkeys(fact for draft in drafts for fact in draft.facts if _mentions(text, fact.name))),
-        {number: why for draft in drafts for number, why in draft.declined.items() if number in sentences},
-        tuple(ambiguities),
-        tuple(sorted(set.intersection(*seen))) if seen else (),
-    )
-
-
-def _needed(text: str, drafts: Sequence[Draft]) -> Declarations:
-    """The declarations that a text mentions, and those that these mention."""
-    declarations: dict[str, dict[str, Any]] = {}
-    declared = [(key, *pair) for draft in drafts for key, names in draft.declarations.items() for pair in names.items()]
-    waiting = [text]
-    while waiting:
-        mentioned = waiting.pop()
-        for key, name, value in declared:
-            if not _mentions(mentioned, name.partition("(")[0]):
-                continue
-            known = declarations.setdefault(key, {})
-            if name not in known:
-                waiting.append(_text(value))
-            if known.setdefault(name, value) != value:
-                raise InputError(f"two drafts declare {name!r} in '{key}' differently; expected another name")
-    return declarations
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _mentions(text: str, name: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
-
 
 # --- groups
 

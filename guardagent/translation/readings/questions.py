@@ -21,7 +21,7 @@ from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
 from guardagent.policy.equivalence.draft import Outcome, Witness, outcome_of
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
-from guardagent.policy.equivalence.search import difference_of
+from guardagent.policy.equivalence.search import difference_of, rank_of
 from guardagent.policy.evaluation.operands import StateFunctionError
 from guardagent.policy.policies import Policies
 from guardagent.policy.review.record import RecordedAnswer, ReviewChoice, ReviewQuestion
@@ -29,7 +29,7 @@ from guardagent.policy.words import policies_in_words
 from guardagent.translation.assembly import PolicyAssembly, assemble
 from guardagent.translation.assembly.completion import completed
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft, case_row
 from guardagent.translation.readings.cases import situation_of
 
 # --- comparison
@@ -65,32 +65,48 @@ class WholeDocument:
     """
 
     def __init__(self, drafts: Iterable[Draft], context: TranslationContext, seconds: float = 5.0) -> None:
-        self._drafts, self._context, self._seconds = tuple(drafts), context, seconds
+        self._drafts, self._context = tuple(drafts), context
+        self._options: dict[str, Any] = {"tools": tools_of(context), "seconds": seconds}
 
     def difference(self, first: Draft, second: Draft) -> Comparison:
-        """Compares two readings of some sentences, as they are under all rules."""
-        alone = compare_rules(loaded(first, self._context), loaded(second, self._context), **self._options)
-        if isinstance(alone, Same) or not self._drafts:
-            return alone
-        whole = self._with(first), self._with(second)
-        policies = whole[0].policies, whole[1].policies
-        if policies[0] is None or policies[1] is None:
-            return alone
-        if isinstance(alone, Different):
-            for witness in self._possible(alone.witness, whole, (first, second)):
-                if (difference := difference_of(policies[0], policies[1], witness)) and not _both_deny(difference):
-                    return difference
-        return compare_rules(*policies, **self._options)
+        """Compares two readings of some sentences, as they are under all rules.
+
+        Where the search finds nothing, a case of their author on which they differ is the example.
+        """
+        alone = loaded(first, self._context), loaded(second, self._context)
+        comparison = compare_rules(*alone, **self._options)
+        if isinstance(comparison, Same) or (isinstance(comparison, Different) and not self._drafts):
+            return comparison
+        cases = [case for draft in (second, first) for rule in draft.rules for case in rule.cases if "proposed" in case]
+        witnesses = [
+            witness for case in cases if (witness := self._witness(case)) and difference_of(alone[0], alone[1], witness)
+        ]
+        witnesses = [comparison.witness, *witnesses] if isinstance(comparison, Different) else witnesses
+        whole = (self._with(first), self._with(second)) if self._drafts else ()
+        policies = [side.policies or own for side, own in zip(whole, alone, strict=True)] if whole else alone
+        possible = [each for witness in witnesses for each in self._possible(witness, whole, cases)]
+        for strict in (True, False):
+            differences = (difference_of(policies[0], policies[1], each, strict=strict) for each in possible)
+            clearest = min(filter(None, differences), key=rank_of, default=None)
+            if clearest is not None and not _both_deny(clearest):
+                return clearest
+        return compare_rules(*policies, **self._options) if whole else comparison
+
+    def _witness(self, case: Mapping[str, Any]) -> Witness | None:
+        try:
+            return witness_of(case, self._context)
+        except InputError:  # nobody has examined the cases of the other reading
+            return None
 
     def _possible(
-        self, witness: Witness, whole: Sequence[PolicyAssembly], readings: Sequence[Draft]
+        self, witness: Witness, whole: Sequence[PolicyAssembly], cases: Sequence[Mapping[str, Any]]
     ) -> Iterator[Witness]:
-        """Yields a call as it is and with what other rules need, and so the cases of both readings."""
+        """Yields a call as it is and with what other rules need, and so some cases."""
         yield witness
-        cases = [case for draft in readings for rule in draft.rules for case in rule.cases if "proposed" in case]
         for record in (witness.record(""), *cases):
             for side in whole if "proposed" in record else ():
-                assert side.policies is not None
+                if side.policies is None:
+                    continue
                 about = [rule.id for rule in side.rules if rule.id not in self._others]
                 if (more := completed(record, side.policies, side.rules, about)) is not None:
                     yield _with_more(witness, more, self._context)
@@ -105,10 +121,6 @@ class WholeDocument:
         if whole.policies is None or "proposed" not in record:
             return False
         return completed(record, whole.policies, whole.rules, ()) is None
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {"tools": tools_of(self._context), "seconds": self._seconds}
 
     def _with(self, draft: Draft) -> PolicyAssembly:
         """All rules with those of a draft."""
@@ -175,8 +187,7 @@ class Ruling:
                 f"Asked {self.question.text!r}, the owner of the document answered in own words, which decide: "
                 f"{self.choice.answer!r}."
             )
-        says_more = self.choice.allowed is None and self.choice.words not in ("", self.choice.answer)
-        meant = f" ({self.choice.words})" if says_more else ""
+        meant = f" ({self.choice.words})" if self.choice.words not in ("", self.choice.answer) else ""
         return f"Asked {self.question.text!r}, the owner of the document answered {self.choice.answer!r}{meant}."
 
     @property
@@ -333,13 +344,7 @@ def situation_text(record: Mapping[str, Any], context: TranslationContext) -> st
     """A case as a question in words."""
     if "proposed" in record:
         return question(witness_of(record, context), tools_of(context))
-    events = "; ".join(_event_text(event) for event in record.get("events", ()))
-    return f"A conversation ends with these calls: {events or 'none'}. Is that all right?"
-
-
-def _event_text(event: Mapping[str, Any]) -> str:
-    args = ", ".join(f"{name} {value!r}" for name, value in event.get("args", {}).items())
-    return f"{event.get('tool')}{f' with {args}' if args else ''}"
+    return f"A conversation ends with these calls: {case_row(record).before}. Is that all right?"
 
 
 def ambiguity_question(ambiguity: Ambiguity, context: TranslationContext) -> ReviewQuestion:

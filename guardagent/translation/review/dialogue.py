@@ -15,6 +15,7 @@ from rich.text import Text
 from guardagent._terminal import printable
 from guardagent.errors import InputError
 from guardagent.policy.review.record import ReviewFinding
+from guardagent.translation.drafts import case_row
 from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     EntryKey,
@@ -26,7 +27,6 @@ from guardagent.translation.review.dossier import (
     RuleEntry,
     Standing,
     begins_own_words,
-    case_row,
     own_words,
     read_dossier,
     segments,

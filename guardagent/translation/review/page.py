@@ -17,13 +17,13 @@ from guardagent._terminal import printable
 from guardagent._version import __version__
 from guardagent.errors import UnknownNameError
 from guardagent.policy.review.record import FATES, Review
+from guardagent.translation.drafts import case_row
 from guardagent.translation.review.dossier import (
     FATE_PHRASES,
     QuestionEntry,
     ReviewDossier,
     ReviewEntry,
     Standing,
-    case_row,
     coded,
     segments,
 )

@@ -39,6 +39,13 @@ CHANGES = {
         ("window dropped", "forall(pay(), some(g:get()))"),
         ("condition negated", "forall(pay(), !some(g:get(), within 1d))"),
     },
+    "forall(pay(), now - time(fact(a)) > 2d)": {
+        ("limit moved", "forall(pay(), (now - time(fact(a))) >= 172800)"),
+        ("limit moved", "forall(pay(), (now - time(fact(a))) > 259200)"),
+        ("limit moved", "forall(pay(), (now - time(fact(a))) > 86400)"),
+        ("condition negated", "forall(pay(), (now - time(fact(a))) <= 172800)"),
+        ("condition dropped", "forall(pay(), true)"),
+    },
     "forall(@writes(to=t), fact(a) == t && fact(b) == 1)": {
         ("tool left out", "forall(refund(to=t), (fact(a) == t) && (fact(b) == 1))"),
         ("condition dropped", "forall(@writes(to=t), fact(a) == t)"),

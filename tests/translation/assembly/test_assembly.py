@@ -198,7 +198,7 @@ def test_a_case_that_the_whole_policy_judges_otherwise() -> None:
     assert [problem.message.split("'")[1] for problem in assembled.problems] == [
         f"limit/{example['id']}" for example in contradicted
     ]
-    assert not any(problem.fatal for problem in assembled.problems)
+    assert all(problem.fatal for problem in assembled.problems), "it blocks"
     assert list(records(assembled.cases))[3:] == ["limit/unknown", "limit/g (2)", "limit/g (3)", "limit/h"]
 
 

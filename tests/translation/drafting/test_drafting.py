@@ -17,10 +17,10 @@ from guardagent.models.prompts import Prompts
 from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_text, read_draft, usable_part
-from guardagent.translation.drafts import Draft, Problem
+from guardagent.translation.drafts import Draft, Problem, RuleDraft
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
-from tests.models.server import Reply, text
+from tests.models.server import Reply, status, text
 from tests.translation.library import DRAFT, block, context, translator
 
 # --- authors of drafts, against a scripted server
@@ -38,15 +38,14 @@ def limit_problem(draft: Draft, _: TranslationContext) -> Iterator[Problem]:
             yield Problem("case", "allows the sixth book", rule.id, fatal=True)
 
 
-def author(folder: Path, *, cache: ResponseCache | None = None, limit: int | None = None) -> DraftAuthor:
+def author(folder: Path, *, cache: ResponseCache | None = None) -> DraftAuthor:
     model = ModelRequests(Meter(load_model("openai/test"), cache=cache), Prompts())
-    model.limit = limit
     return DraftAuthor(context(folder), model, limit_problem)
 
 
 def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=lambda user: DRAFT if "allows the sixth book" in user else WRONG))
-    result = author(tmp_path).drafts((4, 5))[0]
+    result = author(tmp_path).drafts([(4, 5)])[0]
     assert usable_part(result) == result.draft
     assert not result.problems
     user = server.requests[1]["messages"][-1]["content"]
@@ -56,7 +55,7 @@ def test_problems_go_back_to_the_model(serve: Serve, tmp_path: Path) -> None:
 
 def test_a_problem_that_stays_is_kept(serve: Serve, tmp_path: Path) -> None:
     server = serve(translator(draft=WRONG))
-    result = author(tmp_path).drafts((4, 5))[0]
+    result = author(tmp_path).drafts([(4, 5)])[0]
     assert [problem.message for problem in result.problems] == ["allows the sixth book"]
     assert len(server.requests) == 3
     part = usable_part(result)
@@ -72,7 +71,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
     def harmless(draft: Draft, inputs: TranslationContext) -> Iterator[Problem]:
         return (replace(problem, fatal=False) for problem in limit_problem(draft, inputs))
 
-    result = DraftAuthor(context(tmp_path), model, harmless).drafts((4, 5))[0]
+    result = DraftAuthor(context(tmp_path), model, harmless).drafts([(4, 5)])[0]
     assert len(result.problems) == 1
     assert len(server.requests) == 2
 
@@ -80,7 +79,7 @@ def test_an_author_who_insists_gets_no_second_request(serve: Serve, tmp_path: Pa
 def test_a_worse_correction_is_not_taken(serve: Serve, tmp_path: Path) -> None:
     both = WRONG.replace('temporal: "before(lend', 'temporal: "forall(lend(loans=n), n < 6) AND before(lend')
     serve(translator(draft=lambda user: both if "sixth" in user else WRONG))
-    assert len(author(tmp_path).drafts((4, 5))[0].problems) == 1
+    assert len(author(tmp_path).drafts([(4, 5)])[0].problems) == 1
 
 
 def test_a_correction_whose_answer_is_cut_is_divided(serve: Serve, tmp_path: Path) -> None:
@@ -95,28 +94,20 @@ def test_a_correction_whose_answer_is_cut_is_divided(serve: Serve, tmp_path: Pat
         return text("rules:", finish_reason="length") if is_whole else script(request)
 
     server = serve(reply)
-    result = author(tmp_path).drafts((4, 5))[0]
+    result = author(tmp_path).drafts([(4, 5)])[0]
     assert (result.problems, result.error, len(server.requests)) == ((), "", 4)
     assert result.draft == read_draft(block(DRAFT), (4, 5), 6)
-
-
-def test_repairs_end_with_the_limit_of_calls(serve: Serve, tmp_path: Path) -> None:
-    server = serve(translator(draft=WRONG))
-    result = author(tmp_path, limit=1).drafts((4, 5))[0]
-    assert result.error == "the limit of 1 model calls is reached"
-    assert result.problems
-    assert len(server.requests) == 1
 
 
 def test_prose_leads_to_another_request_and_is_not_cached(serve: Serve, tmp_path: Path) -> None:
     """A later run asks anew; answers that could be read are not paid for twice."""
     server = serve([text("I refuse."), text("No."), text(block(DRAFT))])
     cache = ResponseCache(tmp_path / "cache")
-    result = author(tmp_path, cache=cache).drafts((4, 5))[0]
+    result = author(tmp_path, cache=cache).drafts([(4, 5)])[0]
     assert result.draft is None
     assert "no ```yaml block" in result.error
-    assert usable_part(author(tmp_path, cache=cache).drafts((4, 5))[0])
-    assert usable_part(author(tmp_path, cache=cache).drafts((4, 5))[0])
+    assert usable_part(author(tmp_path, cache=cache).drafts([(4, 5)])[0])
+    assert usable_part(author(tmp_path, cache=cache).drafts([(4, 5)])[0])
     assert len(server.requests) == 3
 
 
@@ -168,7 +159,7 @@ def test_a_correction_is_about_the_rules_with_faults(serve: Serve, tmp_path: Pat
     """The others are not sent, and stay as they are."""
     right, wrong = DRAFT.partition("  - id: card_checked")[0], WRONG
     server = serve(translator(draft=lambda user: right if "allows the sixth book" in user else wrong))
-    result = author(tmp_path).drafts((4, 5))[0]
+    result = author(tmp_path).drafts([(4, 5)])[0]
     assert not result.problems
     assert result.draft == replace(read_draft(block(DRAFT), (4, 5), 6), rulings=())
     user = server.requests[1]["messages"][-1]["content"]
@@ -187,11 +178,11 @@ def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path)
     rule = f'  - {{id: r, quotes: [{{sentence: 4, words: "books"}}], temporal: "G true", cases: [{cases}]}}'
     rule += f"\n{rule.replace('id: r', 'id: also')}"
     rule += '\nambiguous:\n  - {sentence: 4, question: "Which books?", readings: ["all", "some"], follows: 1}'
-    more = f"  - {{id: r, add_cases: [{case.format('further')}]}}"
+    more = f"  - {{id: r, cases: [{case.format('further')}]}}"
     answers = iter(f"rules:\n{text}\n" for text in (rule, more.replace("id: r", "id: s"), more, more))
     server = serve(translator(draft=lambda _: next(answers)))
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
-    result = DraftAuthor(context(tmp_path), model, few).drafts((4,))[0]
+    result = DraftAuthor(context(tmp_path), model, few).drafts([(4,)])[0]
     assert result.draft is not None
     assert [kept["id"] for kept in result.draft.rules[0].cases] == ["case 0", "case 1", "case 2", "further"]
     assert [other.id for other in result.draft.rules] == ["r", "also"]
@@ -199,7 +190,64 @@ def test_a_rule_that_lacks_cases_gets_more_of_them(serve: Serve, tmp_path: Path)
     users = [request["messages"][-1]["content"] for request in server.requests]
     assert "case 1" in users[1]
     assert "case 2" not in users[1]
-    assert "there is no rule 's' to add cases to" in users[2]
+    assert "rules[0]: the key 'quotes' is missing" in users[2]
+
+
+def test_rules_of_several_drafts_are_corrected_in_one_request(serve: Serve, tmp_path: Path) -> None:
+    """Each answer comes back to its draft. Drafts that use a name differently have requests of their own."""
+    limit, card = WRONG.split("  - id: card_checked")
+    card = f"rules:\n  - id: card_checked{card}".replace(
+        '"before(lend', '"forall(lend(loans=n), n < 6) AND before(lend'
+    )
+    fixed = {"card_checked": "G !tool:lend", "loan_limit": "forall(lend(loans=n), n < 5)"}
+
+    def corrected(more: str) -> tuple[list[Any], int]:
+        first = {"[4] A": f"{limit}declarations: {{constants: {{most: 5}}}}\n", "[5] B": f"{card}{more}"}
+        if more:
+            first = {start: text.replace("n < 6", "n < 6 && n < most") for start, text in first.items()}
+
+        def reply(user: str) -> str:
+            task = user.rpartition("MARK is")[2]
+            if "have faults" not in task:
+                return next(text for start, text in first.items() if start in task)
+            rules = (f'{{id: {name}, temporal: "{text}"}}' for name, text in fixed.items() if f"id: {name}" in task)
+            return f"rules: [{', '.join(rules)}]\n"
+
+        server = serve(translator(draft=reply))
+        results = author(tmp_path).drafts([(4,), (5,)])
+        assert not any(result.problems or result.error for result in results)
+        texts = [rule.rule["temporal"] for result in results if result.draft for rule in result.draft.rules]
+        return texts, len(server.requests)
+
+    assert corrected("") == (["forall(lend(loans=n), n < 5)", "G !tool:lend"], 3)
+    assert corrected("declarations: {constants: {most: 4}}\n")[1] == 4
+
+
+def test_nothing_is_corrected_before_each_draft_is_there(serve: Serve, tmp_path: Path) -> None:
+    """The next run makes the same requests, and finds their answers."""
+    script, left = translator(draft=WRONG), iter([1])
+    server = serve(lambda request: script(request) if next(left, None) else status(401))
+    results = author(tmp_path).drafts([(4, 5), (4, 5)])
+    assert [result.is_interrupted for result in results] in ([False, True], [True, False])
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "formula", "cases"),
+    [
+        ("id: r", "G true", "ok a, ok b, ok c"),
+        ("id: r, temporal: 'G false'", "G false", "ok a, ok b, ok c"),
+        ("id: r, cases: [{id: b, is: new}, {id: d, is: new}]", "G true", "ok a, ok c, new b, new d"),
+        ("id: r, quotes: [{sentence: 4, words: w}], temporal: 'G false'", "G false", "ok c"),
+    ],
+)
+def test_a_rule_is_changed_by_what_its_author_writes(answer: str, formula: str, cases: str) -> None:
+    """A whole rule drops the cases that its author saw. Those that they did not see stay."""
+    rule = RuleDraft("r", {"temporal": "G true"}, {4: "w"}, tuple({"id": name, "is": "ok"} for name in "abc"))
+    existing = {"r": (rule, replace(rule, cases=rule.cases[:2]))}
+    (changed,) = read_draft(block(f"rules: [{{{answer}}}]\n"), (4,), 6, existing=existing).rules
+    assert (changed.rule["temporal"], changed.quotes) == (formula, {4: "w"})
+    assert ", ".join(f"{case['is']} {case['id']}" for case in changed.cases) == cases
 
 
 def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, tmp_path: Path) -> None:
@@ -216,7 +264,7 @@ def test_a_correction_counts_for_the_rules_that_it_does_not_break(serve: Serve, 
     answers = iter([first, worse, DRAFT])
     server = serve(translator(draft=lambda _: next(answers)))
     model = ModelRequests(Meter(load_model("openai/test")), Prompts())
-    result = DraftAuthor(context(tmp_path), model, limits).drafts((4, 5))[0]
+    result = DraftAuthor(context(tmp_path), model, limits).drafts([(4, 5)])[0]
     assert (result.problems, len(server.requests)) == ((), 3)
     user = server.requests[2]["messages"][-1]["content"].partition("Some rules")[2]
     assert "was not taken: the limit is < 7" in user

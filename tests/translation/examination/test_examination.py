@@ -380,28 +380,6 @@ def traces(tmp_path: Path) -> Path:
     return path
 
 
-def test_cases_that_another_rule_denies_hold() -> None:
-    """The other rule decides, and this one is violated no more than before."""
-    text = policy(refund_limit=LIMIT, never="forall(refund(), false)")
-    assert examined("case", text, cases={"refund_limit": rule().cases}) == []
-
-
-def test_cases_that_their_rule_decides_otherwise_do_not_hold() -> None:
-    """As after an answer moved the limit; each problem shows the case."""
-    changed = examined("case", policy(refund_limit=LIMIT.replace("500", "400")), cases={"refund_limit": rule().cases})
-    assert [problem.message for problem in changed] == [
-        "case 'at the limit' violates the rule in the whole policy; alone it does not violate",
-        "case 'below' violates the rule in the whole policy; alone it does not violate",
-    ]
-    assert changed[0].fatal
-    assert '"amount": 500' in changed[0].example
-    unknown = {"refund_limit": [case("u", 1, [])]}
-    assert (
-        "is allowed by the whole" in examined("case", policy(refund_limit="G !tool:cancel"), cases=unknown)[0].message
-    )
-    assert "does not have it" in examined("case", policy(refund_limit=LIMIT), cases={"gone": []})[0].message
-
-
 def test_executed_calls_that_a_rule_denies_are_counted(traces: Path) -> None:
     """Failed calls are not among them."""
     problem = examined("too_tight", policy(refund_limit=LIMIT), traces=traces)[0]

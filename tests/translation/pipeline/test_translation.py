@@ -290,7 +290,7 @@ def test_a_case_that_its_reader_takes_otherwise_goes_back_and_then_to_the_owner(
     thirty = {"proposed": {"tool": "dispense", "args": {"tablets": 30}}}
     server = serve(pharmacist(read={situation(thirty): 1}))
     result = translated(folder)
-    back = [request for request in server.requests if "somebody who reads only the document" in str(request)]
+    back = [request for request in server.requests if "a reader says that the case" in str(request)]
     assert [sentences_of(request) for request in back] == [("draft", (LIMIT,))]
     assert str(back).count("forall(") < str(server.requests[1]).count("forall(") + 3, "only the rule with the fault"
     (question,) = result.review.questions

@@ -170,6 +170,46 @@ def test_a_witness_has_what_other_rules_need() -> None:
     assert "amount 100 (exactly the limit)" in question.text
 
 
+def test_a_case_takes_over_the_missing_fields_of_a_record_and_the_facts_around_another_call() -> None:
+    """An earlier call that two rules read is one call, with what both need."""
+    context = context_of(["This is a rule."], [tool("pay", {}), tool("move", {}), tool("get", {})])
+
+    def rule(name: str, formula: str, of: str, output: Mapping[str, Any], **facts: Any) -> RuleDraft:
+        event = {"tool": "get", "args": {"id": "o7"}, "output": {"id": "o7", **output}, "failed": False}
+        case = {
+            "id": "a",
+            "history": [event],
+            "proposed": {"tool": of, "args": {"id": "o7"}},
+            "label": 0,
+            "facts": facts,
+        }
+        return RuleDraft(name, {"temporal": formula}, {1: "…"}, (case,))
+
+    get = "output(last(f:get(id=i), !failed(f)))"
+    rules = (
+        rule("paid", f"forall(pay(id=i), {get}.paid == true)", "pay", {"paid": True}),
+        rule("age", f"forall(pay(id=i), {get}.age >= 18)", "pay", {"age": 18}),
+        rule("told", "forall(pay|move(), fact(told) == true)", "move", {}, told=True),
+    )
+    record = {key: part for key, part in rules[0].cases[0].items() if key != "facts"}
+    result = completed(record, Draft((1,), rules).policies(context), rules, ["paid"])
+    assert result is not None
+    assert [event["output"] for event in result["history"]] == [{"id": "o7", "age": 18, "paid": True}]
+    assert result["facts"] == {"told": True}
+
+
+def test_a_case_of_the_author_is_the_example_where_a_search_has_no_time() -> None:
+    draft = flagged(1, LIMIT)
+    case = {"id": "a", "proposed": {"tool": "refund", "args": {"order": "o1", "amount": 100}}, "label": 1}
+    (doubt,) = draft.ambiguities
+    doubt = replace(doubt, otherwise=tuple(replace(rule, cases=(case,)) for rule in doubt.otherwise))
+    draft = replace(draft, ambiguities=(doubt,))
+    difference = WholeDocument((), CONTEXT, seconds=0).difference(draft, draft.switched(doubt))
+    assert isinstance(difference, Different)
+    assert difference.witness.proposed is not None
+    assert difference.witness.proposed.args["amount"] == 100
+
+
 def test_only_whole_ids_and_names_of_data_are_taken_over() -> None:
     """A longer text with an id, and an argument with the name of an id, stay."""
     rule = RuleDraft(
