@@ -271,9 +271,9 @@ def problems_of(program: str, target: CompileTarget) -> list[str]:
 
 
 def unknown_names(program: str, target: CompileTarget) -> list[str]:
-    """Returns a problem per undefined name, most often a function that the toolbox lacks."""
+    """Returns a problem per undefined name, often a function of no toolbox, unless the program handles its absence."""
     tree = syntax.parse(program)
-    known = {*target.toolbox, *_bound_names(tree), *dir(builtins), *INPUTS, "__name__"}
+    known = {*target.toolbox, *_bound_names(tree), *_optional_names(tree), *dir(builtins), *INPUTS, "__name__"}
     called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -282,6 +282,17 @@ def unknown_names(program: str, target: CompileTarget) -> list[str]:
             among = target.toolbox if node.id in called else known
             names.setdefault(node.id, f"line {node.lineno}: unknown {kind} {node.id!r}{name_hint(node.id, among)}")
     return list(names.values())
+
+
+def _optional_names(tree: ast.Module) -> set[str]:
+    """The names in a `try` that is left with `except NameError`."""
+    blocks = [
+        node.body
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try)
+        and any(isinstance(handler.type, ast.Name) and handler.type.id == "NameError" for handler in node.handlers)
+    ]
+    return {node.id for body in blocks for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
 
 
 def _bound_names(tree: ast.Module) -> set[str]:

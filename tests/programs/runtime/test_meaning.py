@@ -58,7 +58,7 @@ def test_foreign_files_in_place_of_the_model_are_refused(tmp_path: Path) -> None
     program = "from guardagent.programs.meaning import nearest_topic\nnearest_topic('a', {})"
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.pathsep.join(sys.path)}"}
     ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert "model.safetensors: is not the file of the published model" in ran.stderr
+    assert "model.safetensors: is not the file of release 0.1.0" in ran.stderr
 
 
 @pytest.mark.parametrize(
