@@ -6,6 +6,7 @@
     │   ├── UnknownNameError    a name does not exist: suggests the nearest that does
     │   └── SessionBusyError    another check of the conversation is under way
     ├── ToolDenied              a call may not run; carries its verdict. Raised only to stop the call
+    ├── ToolTimeoutError        a tool ran longer than the policy lets it, and was cancelled
     ├── LogError                the audit log cannot be written; the record is not acknowledged
     ├── LedgerError             the ledger cannot be read or written; the action does not happen
     ├── CounterError            the counters cannot be read or written; the call does not run

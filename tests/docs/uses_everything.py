@@ -78,6 +78,7 @@ from guardagent.policy.load import compile_rules, read_policies
 from guardagent.policy.logic.reasoner import OPEN, Open, Reasoner
 from guardagent.policy.watch import PolicyWatch
 from guardagent.policy.words import definitions_in_words, policies_in_words, policy_in_words
+from guardagent.programs.meaning import nearest_topic
 from guardagent.sandbox import load_sandbox
 from guardagent.session.counters import open_counters
 from guardagent.session.shadow import wait_for_shadows
@@ -255,6 +256,7 @@ def reasons(error: GuardError) -> str:
 
 CHECK: Check = own_check
 SCRIPTED: Model = ScriptedModel(["allow"])
+TOPIC: str = nearest_topic("rent a car", {"car": ["find a car to rent"]})
 LOADED: Model = load_model("openai/gpt-4.1", timeout=5)
 EVALUATED: dict[str, Any] = run_evaluation("eicu-ac", Path("data.jsonl"), Path("out"), mode="program")
 ANSWER = ChatAnswer((ChatCandidate("Hello."),))

@@ -189,8 +189,9 @@ def test_each_key_of_a_policy_file_is_decided() -> None:
         "inclusions",
         "places",
         "digest",
-        "effects",
-    }  # effects are tags, too
+        "effects",  # they are tags, too
+        "timeouts",  # of tools, whatever the rules say
+    }
     hashed = {"toolboxes", "tags", "constants", "definitions", "counters", "labels", "rules"}
     frame = {"tools", "unlisted", "failed_output", "shadow", "dispatch"}
     assert {field.name for field in fields(PolicyFile)} == unhashed | hashed | frame
