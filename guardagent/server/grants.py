@@ -72,6 +72,8 @@ class GrantBook:
         Raises:
             LogError: the log cannot be written; nothing was granted.
         """
+        if record.policy_version != session.digest:
+            return  # the approvers agreed under the version before a reload
         args = read_value(record.call["args"], "args")
         for rule, granted in record.grants.items():
             scope, made = ApprovalScope.of(granted), record.steps[-1]["at"]

@@ -96,11 +96,18 @@ class StopBook:
         return stop
 
     def _migration(self, session: HostSession) -> Stop | None:
-        """The newest stop of a session's policy that lets sessions go on under the version that it names."""
+        """The newest stop of a session's policy that lets sessions go on under the version that it names.
+
+        None for a session that has begun under a version that came into force after it.
+        """
         newest = None
         for stop in self._known[1].values():  # in the order of the ledger
-            if stop.migrates and stop.policy == session.policy and stop.tenant in (None, session.tenant):
+            if stop.policy != session.policy or stop.tenant not in (None, session.tenant):
+                continue
+            if stop.migrates:
                 newest = stop
+            elif stop.version == session.digest and session.created >= stop.since:
+                newest = None
         return newest
 
     def stays(self, session: HostSession, why: str) -> None:
@@ -287,6 +294,13 @@ class StopDesk:
         named = {"tenant": tenant, "policy": policy, "version": version}
         reason = _NOT_MIGRATED if migrates else "the policy has changed; begin a new session"
         return self._made(new_stop(reason, caller.id, named, migrates=migrates))
+
+    def note_later(self, caller: Caller, policy: str, version: str) -> None:
+        """Notes a version for new sessions, so that no stop before takes them to the version that it names."""
+        if any(stop.migrates and stop.policy == policy for stop in self._book.page(None)):
+            tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
+            named = {"tenant": tenant, "policy": policy, "version": version}
+            self._book.add(new_stop("a later version", caller.id, named, seconds=1e-6))  # over at once
 
     def _made(self, stop: Stop) -> JSON:
         self._book.add(stop)

@@ -693,7 +693,9 @@ class GuardService:
             self.stores.log(tenant).append(change | ({"commit": commit} if commit else {}))
         self.history.note(name, reloaded, commit)
         json = {"name": name, "version": version, "changed": version != earlier}
-        if running != "keep":
+        if running == "keep":
+            self.stop_desk.note_later(caller, name, version)
+        else:
             json["stop"] = self.stop_desk.stop_earlier(caller, name, version, migrates=running == "apply")
         return json
 

@@ -38,10 +38,10 @@ def shop(tmp_path: Path) -> Any:
         yield server
 
 
-def reload(server: LocalServer, folder: Path, text: str, status: int = 200) -> Any:
+def reload(server: LocalServer, folder: Path, text: str, status: int = 200, running: str = "apply") -> Any:
     (folder / "policies.yaml").write_text(text)
     admin = server.client("shop.admin")
-    return admin.post("/v1/policies/default/reload", {"running": "apply"}, status)
+    return admin.post("/v1/policies/default/reload", {"running": running}, status)
 
 
 def why(answer: Any) -> str:
@@ -87,6 +87,37 @@ def test_approvals_of_the_version_before_are_void(shop: LocalServer, tmp_path: P
     again = agent.post(f"/v1/sessions/{session}/resolve", {"call": call, "approval": requests["approved"]["id"]})
     assert (again["in_flight"], again["approval"]["status"]) == (False, "pending")
     assert again["approval"]["id"] != requests["approved"]["id"]
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_grants_of_the_version_before_are_void(shop: LocalServer, tmp_path: Path, *, is_used: bool) -> None:
+    scope = "approvals: {scope: {tool: refund, up_to: {amount: 5000}, calls: 9, for: 1h}}"
+    granting = BEFORE.replace("escalate}", f"escalate, {scope}}}")
+    reload(shop, tmp_path, granting)
+    agent, approver = shop.client(), shop.client("shop.approver")
+    session = agent.session()
+    approval = agent.check(session, "1", "refund", amount=2000)["approval"]
+    body = {"choice": "approve", "version": approval["version"], "grant": {}}
+    approver.post(f"/v1/approvals/{approval['id']}/answer", body)
+    resolved = {"call": {"id": "1", "tool": "refund", "args": {"amount": 2000}}, "approval": approval["id"]}
+    if is_used:
+        assert agent.post(f"/v1/sessions/{session}/resolve", resolved)["in_flight"]
+        agent.record(session, "1")
+    reload(shop, tmp_path, granting.replace("a <= 1000", "a <= 10"))
+    again = agent.post(f"/v1/sessions/{session}/resolve", resolved)
+    assert is_used or not again["in_flight"]
+    assert not agent.check(session, "2", "refund", amount=50)["in_flight"]
+
+
+@pytest.mark.parametrize("running", ["keep", "deny"])
+def test_no_session_goes_back_to_an_earlier_version(shop: LocalServer, tmp_path: Path, running: str) -> None:
+    reload(shop, tmp_path, BEFORE.replace("1000", "500"))
+    latest = reload(shop, tmp_path, BEFORE.replace("1000", "5"), running=running)["version"]
+    agent = shop.client()
+    session = agent.session()
+    assert not agent.check(session, "1", "refund", amount=100)["in_flight"]
+    agent.run(session, "2", "refund", amount=1)
+    assert shop.client("shop.auditor").get(f"/v1/sessions/{session}")["policy_version"] == latest
 
 
 @pytest.mark.parametrize(
