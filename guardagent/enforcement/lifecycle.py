@@ -155,7 +155,7 @@ async def timed(tool: str, until: float, seconds: float) -> AsyncIterator[None]:
     try:
         async with limit:
             yield
-    except TimeoutError:
+    except Exception:  # or what the tool makes of its cancellation
         if limit.expired():
             raise ToolTimeoutError(tool, seconds) from None
         raise

@@ -220,6 +220,8 @@ class Names(Aliases):
         """Returns the missing tools of each rule."""
         here = known | self._absent | {*EVENTS, ANSWER} | _alternatives(policies)
         named_tools = {rule.id: tuple(sorted(rule.named_tools - here)) for rule in policies.rules}
+        timed = {name for name in getattr(policies, "timeouts", EMPTY) if not name.startswith("@")}
+        named_tools["timeouts:"] = tuple(sorted(timed - here))
         return {rule: tools for rule, tools in named_tools.items() if tools}
 
     def _refuse_misspelt_aliases(self, missing: Mapping[str, tuple[str, ...]], hosts: set[str]) -> None:

@@ -436,7 +436,8 @@ def find_hosts(project: Path, home: Path) -> dict[str, str]:
     """Returns the coding agents that a project or its user has settings for, or that are installed: name -> a sign."""
     hosts = {}
     for name, (folder, file, program) in _SIGNS.items():
-        paths = [path for path in (project / folder, project / file, home / folder) if path.exists()]
+        own = home / Path(host_named(name).settings_path).parent
+        paths = [path for path in (project / folder, project / file, own) if path.exists()]
         if sign := str(paths[0]) if paths else shutil.which(program):
             hosts[name] = sign
     return hosts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from guardagent import ToolDenied, load_policies
 from guardagent.enforcement import ToolGuard
 from guardagent.errors import InputError, ToolTimeoutError
-from guardagent.frameworks.python import guard_tools
+from guardagent.frameworks.python import arun_tool_calls, guard_tools
 
 POLICY = """
 version: 1
@@ -148,3 +149,39 @@ def test_the_proxy_cancels_a_request_that_takes_too_long(tmp_path: Path) -> None
     assert result["isError"]
     assert "'fetch' was cancelled" in result["content"][0]["text"]
     assert json.loads((tmp_path / "cancelled.json").read_text())["params"]["requestId"] == 2
+
+
+def test_what_a_tool_makes_of_its_cancellation_is_no_failure() -> None:
+    async def fetch() -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise RuntimeError from None
+
+    own = guard()
+    [tool] = guard_tools([fetch], own, conversation="a")
+    with pytest.raises(ToolTimeoutError):
+        asyncio.run(tool())
+    assert [event.status for event in own.session("a").history] == ["unknown"]
+
+
+def test_an_async_loop_does_not_wait_for_a_plain_function() -> None:
+    def fetch() -> str:
+        time.sleep(0.5)
+        return "late"
+
+    own = guard()
+    call = {"id": "1", "type": "function", "function": {"name": "fetch", "arguments": "{}"}}
+    turn = asyncio.run(arun_tool_calls([call], [fetch], own, conversation="a"))
+    assert "cancelled after 0.05 s" in str(turn.messages)
+    assert [event.status for event in own.session("a").history] == ["unknown"]
+
+
+def test_a_misspelt_tool_is_refused() -> None:
+    async def fetch() -> None:
+        """Fetches."""
+
+    with pytest.raises(InputError, match="'timeouts:' names the tool 'fetc'"):
+        guard_tools([fetch], guard("version: 1\ntimeouts: {fetc: 1s}\npolicies: [{id: a, temporal: G !tool:b}]"))
+    with pytest.raises(InputError, match="expected '@web'"):
+        guard(POLICY.replace('"@web": 50ms', "web: 50ms"))

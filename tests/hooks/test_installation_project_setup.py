@@ -172,6 +172,8 @@ def test_an_installed_agent_is_found_without_settings(
     assert f"next: 'guardagent init' writes it. Coding agents found: Gemini CLI ({program})" in refused.err
     assert find_hosts(tmp_path, tmp_path) == {"gemini-cli": str(program)}
     assert f"found Gemini CLI: {program}" in cli("init").out
+    (tmp_path / ".copilot").mkdir()
+    assert find_hosts(tmp_path, tmp_path)["copilot-cli"] == str(tmp_path / ".copilot")
 
 
 def test_a_folder_without_agents_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

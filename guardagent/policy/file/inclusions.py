@@ -285,6 +285,8 @@ def _checked(file: PolicyFile) -> PolicyFile:
         if constant.value is None:
             raise constant.place.error(f"constant {name!r} has no value; expected one here, or in an including file")
     for name in file.timeouts:
+        if file.tools is None and name in file.tags:
+            raise ContentError(f"'timeouts' has {name!r}, a tag; expected '@{name}'", file.place_of("timeouts", name))
         known = file.tags if name.startswith("@") else file.tools
         if known is not None and (plain := name.removeprefix("@")) not in known:
             what = "tag" if name.startswith("@") else "tool"

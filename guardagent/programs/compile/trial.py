@@ -285,14 +285,16 @@ def unknown_names(program: str, target: CompileTarget) -> list[str]:
 
 
 def _optional_names(tree: ast.Module) -> set[str]:
-    """The names in a `try` that is left with `except NameError`."""
+    """The names that are used only in a `try` that is left with `except NameError`."""
     blocks = [
         node.body
         for node in ast.walk(tree)
         if isinstance(node, ast.Try)
         and any(isinstance(handler.type, ast.Name) and handler.type.id == "NameError" for handler in node.handlers)
     ]
-    return {node.id for body in blocks for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    inside = {node for body in blocks for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    others = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in inside}
+    return {node.id for node in inside} - others
 
 
 def _bound_names(tree: ast.Module) -> set[str]:

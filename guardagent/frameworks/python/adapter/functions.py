@@ -422,9 +422,11 @@ class GuardedFunction:
         """Runs the function with the judged and the unjudged arguments."""
         return finished_output(self.tool, self.tool.fn(**args, **apart))
 
-    async def arun(self, args: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY) -> Any:
-        """Runs a coroutine function or a plain one, and awaits an awaitable result."""
-        output = self.tool.fn(**args, **apart)
+    async def arun(self, args: Mapping[str, Any], apart: Mapping[str, Any] = EMPTY, *, in_thread: bool = False) -> Any:
+        """Runs a coroutine function or a plain one, which may be in a thread, and awaits an awaitable result."""
+        run = functools.partial(self.tool.fn, **args, **apart)
+        in_thread = in_thread and not inspect.iscoroutinefunction(self.tool.fn)
+        output = await asyncio.to_thread(run) if in_thread else run()
         return finished_output(self.tool, await output if inspect.isawaitable(output) else output)
 
 

@@ -203,7 +203,10 @@ async def arun_tool_calls(
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
-    """Runs the calls of one message with coroutine functions; plain functions run in the event loop."""
+    """Runs the calls of one message with coroutine functions.
+
+    Plain functions run in the event loop, or in a thread if the policy limits their time.
+    """
     turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
     with guarded_call(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
@@ -308,7 +311,8 @@ class _ToolCallBatch:
         except InputError as error:
             proposed_call.content = f"This is not allowed: {error}"
             return
-        work = Operation(partial(function.run, args), partial(function.arun, args))
+        is_timed = life.timeout(proposed_call.call) is not None
+        work = Operation(partial(function.run, args), partial(function.arun, args, in_thread=is_timed))
         try:
             output = yield from life.execute(proposed_call.call, work, function.outcome, proposed_call.failure)
         except (ToolDenied, ToolTimeoutError) as error:  # by the limit of its time
