@@ -380,13 +380,35 @@ def _negated(node: object, *, negative: bool = False) -> Iterator[ast.Known]:
             yield from _negated(body, negative=not negative)
         case ast.Implies(first, second):
             yield from _negated(first, negative=not negative)
-            yield from _negated(second, negative=negative)
+            yield from _other_than(first, _negated(second, negative=negative))
+        case ast.And() if not negative:
+            for part in node.parts:
+                yield from _other_than(node, _negated(part))
         case ast.Before(_, condition, _, wanted) | ast.After(_, condition, _, wanted):
             yield from _negated(condition, negative=not negative)
             yield from _negated(wanted, negative=negative)
         case _:
             for child in ast.children(node):
                 yield from _negated(child, negative=negative)
+
+
+def _other_than(required: ast.Term, nodes: Iterator[ast.Known]) -> Iterator[ast.Known]:
+    """The uses of `known` about fields for which no `has(a, "field")` is required."""
+    parts = required.parts if isinstance(required, ast.And) else (required,)
+    fields = {_field(part) for part in parts if isinstance(part, ast.Apply)}
+    return (node for node in nodes if _field(node.body) not in fields)
+
+
+def _field(term: ast.Term) -> tuple[object, str] | None:
+    """The mapping and the name of a field that a term reads, or that `has` finds."""
+    match term:
+        case (
+            ast.Field(whole, str(name))
+            | ast.Item(whole, ast.Constant(str(name)))
+            | ast.Apply("has", (whole, ast.Constant(str(name))))
+        ):
+            return whole, name
+    return None
 
 
 def _is_free(whole: ast.Term, variables: Mapping[str, ast.Term]) -> bool:
@@ -404,7 +426,8 @@ def _optional_texts(node: ast.Known, whole: ast.Term, name: str) -> tuple[str, s
     known, value = text_of(node), text_of(whole)
     message = (
         f"'!{known}' lets a call pass if {value} is null or a list, or has null there, though a tool may read it "
-        f"otherwise; write '!has({value}, {json.dumps(name)})', which is true only of a mapping without the key"
+        f"otherwise; write '!has({value}, {json.dumps(name)})', which is true only of a mapping without the key, or "
+        f"'has({value}, {json.dumps(name)}) && !{known}' for null there"
     )
     return message, f"a call in which {value} is [{{{json.dumps(name)}: 1}}]: {known} is false"
 

@@ -98,6 +98,24 @@ def test_an_argument_that_is_not_compared_is_underconstrained(loose: str, tight:
     assert findings(PAIRS[0], [tight], tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_loose"),
+    [
+        ("!known(a.n) || a.n <= 5", True),
+        ('!has(a, "n") || !known(a.n) || a.n <= 5', True),
+        ('has(a, "m") -> !known(a.n) || a.n <= 5', True),
+        ('has(a, "n") -> !known(a.n) || a.n <= 5', False),
+        ('(has(a, "n") && !known(a["n"])) || a.n <= 5', False),
+        ('!(has(a, "n") && known(a.n)) || a.n <= 5', True),
+    ],
+)
+def test_a_field_that_may_be_null_needs_a_mapping(condition: str, tmp_path: Path, *, is_loose: bool) -> None:
+    condition: str, tmp_path: Path, *, is_loose: bool
+) -> None:
+    kinds = [finding.kind for finding in findings(PAIRS[0], [f"forall(refund(order=a), {condition})"], tmp_path)]
+    assert kinds == ["underconstrained"] * is_loose
+
+
 def test_an_argument_that_the_other_tool_lacks_is_compared_otherwise(tmp_path: Path) -> None:
     """The declaration of the tool decides."""
     pair = Pair(
