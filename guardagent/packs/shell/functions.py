@@ -82,10 +82,10 @@ def similar_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
 def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:
     paths, contents = _written(arguments)
     texts = list(_texts(arguments))
-    strings = {plain_name(key): value for key, value in arguments.items() if isinstance(value, str)}
-    written = contents or ([] if texts else list(strings.values()))
+    strings = [(plain_name(key), value) for key, value in arguments.items() if isinstance(value, str)]
+    written = contents or [text for _, text in strings if not texts]
     names = [name for path in paths for text in written for name in packages_of_file(path, text)]
-    texts += [text for key, text in strings.items() if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
+    texts += [text for key, text in strings if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
     return dict.fromkeys([*names, *(name for text in dict.fromkeys(texts) for name in _packages(text))])
 
 
@@ -96,9 +96,7 @@ def _packages(text: str) -> tuple[str, ...]:
 
 _PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")
 _PATHS = frozenset("path filepath filename file targetfile absolutepath".split())
-_CONTENTS = frozenset(
-    "content contents filetext newstring newstr newtext text code codeedit insert inserttext data".split()
-)
+_CONTENTS = {*"content contents filetext newstring newstr newtext text code codeedit insert inserttext data".split()}
 _EDITS = re.compile("old|diff|patch|search|replace")  # what a file had before, or its change
 
 

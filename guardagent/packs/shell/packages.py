@@ -10,7 +10,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,14 @@ _LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|[^<>=
 _ADDRESS = re.compile(r"[\w+]+://|git\+")
 _REGISTRY = re.compile(r"(?:--(?:extra-)?index(?:-url)?|--default-index|--registry|--find-links|--source|-i)=|-.*://")
 _FILES = frozenset("-r --requirement --requirements -c --constraint --constraints".split())
-_SWITCHES_OF_IMAGES = frozenset(
-    "-q --quiet --rm -d --detach -i -t -it -ti --init --interactive --tty --read-only -P".split()
-)
-_VALUES_OF_IMAGES = frozenset(
+_IMAGE_SWITCHES = "-q --quiet --rm -d --detach -i -t -it -ti --init --interactive --tty --read-only -P".split()
+_IMAGE_VALUES = frozenset(
     "-p --publish -v --volume -e --env --name --network --env-file -w --workdir -u --user --entrypoint --mount "
     "--platform -m --memory --cpus -h --hostname -l --label --restart".split()
 )
 _SEPARATORS = str.maketrans("", "", "-._")
 _Words = list[str]
+_Names = Collection[str]
 _Read = Callable[[_Words], Iterator[str]]
 
 
@@ -44,10 +43,8 @@ def packages_in(text: str) -> list[str]:
     packages: dict[str, None] = {}
     for command in all_commands(text):
         if command is not None and command.name is not None:
-            name, words = command.name, plain_words(command)
-            name, words = _of_module(name, words)
-            packages.update(dict.fromkeys(_packages(re.sub(r"[\d.]+$", "", name), words)))
-            packages.update(dict.fromkeys(_servers(words)))
+            name, words = _of_module(command.name, plain_words(command))
+            packages.update(dict.fromkeys([*_packages(re.sub(r"[\d.]+$", "", name), words), *_servers(words)]))
             written = printed((command,))
             if written is None or (command.name == "echo" and "\\" in written):  # which some shells replace
                 written = text  # what it writes is somewhere in it
@@ -211,43 +208,35 @@ def _with(words: _Words) -> Iterator[str]:
             yield _versioned(value if equals else "".join(words[at + 1 : at + 2]))
 
 
-def _first(packages: str, values: str, switches: str) -> _Read:
-    """Reads the first word that is no option, or what options name; unknown if an option may have a value."""
-
-    def read(words: _Words) -> Iterator[str]:
-        rest, is_named = iter(words), False
-        for word in rest:
-            option, equals, value = word.partition("=")
-            if option in packages.split():
-                yield _versioned(value if equals else next(rest, ""))
-                is_named = is_named or option not in ("--with", "-w")
-            elif word in values.split():
-                next(rest, None)
-            elif _REGISTRY.match(word) or (word.startswith("-") and not equals and word not in switches.split()):
-                yield UNKNOWN
-                return
-            elif not word.startswith("-"):
-                if not is_named and (_ADDRESS.match(word) or not _LOCAL.match(word)):
-                    yield _versioned(word)
-                return
-
-    return read
+def _first(packages: str, values: str, switches: str, words: _Words) -> Iterator[str]:
+    """The first word that is no option, or what options name; unknown if an option may have a value."""
+    rest, is_named = iter(words), False
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in packages.split():
+            yield _versioned(value if equals else next(rest, ""))
+            is_named = is_named or option not in ("--with", "-w")
+        elif word in values.split():
+            next(rest, None)
+        elif _REGISTRY.match(word) or (word.startswith("-") and not equals and word not in switches.split()):
+            yield UNKNOWN
+            return
+        elif not word.startswith("-"):
+            if not is_named and (_ADDRESS.match(word) or not _LOCAL.match(word)):
+                yield _versioned(word)
+            return
 
 
 def _images(words: _Words) -> Iterator[str]:
     rest = iter(words)
     for word in rest:
-        if word in _VALUES_OF_IMAGES:
+        if word in _IMAGE_VALUES:
             next(rest, None)
-        elif word.startswith("-") and "=" not in word and word not in _SWITCHES_OF_IMAGES:
+        elif word.startswith("-") and "=" not in word and word not in _IMAGE_SWITCHES:
             yield UNKNOWN
             return
         elif not word.startswith("-"):
             yield image_name(word).partition(":")[2]
-
-
-def _image(words: _Words) -> Iterator[str]:
-    return islice(_images(words), 1)
 
 
 def image_name(word: str) -> str:
@@ -261,9 +250,11 @@ def _versioned(word: str) -> str:
     return re.sub(r"[<>=!~; ].*", "", re.sub(r"==", "@", word, count=1)) or UNKNOWN
 
 
-_OF_UV = _first("--from -w --with", "-p --python", "-q --quiet -v --verbose -U --upgrade -n --no-cache --isolated --")
-_OF_NPX = _first("-p --package", "", "-y --yes -q --quiet -s --silent -f --force --no-install -v --verbose --bun --")
-_OF_GO = _first("", "-p", "-v -x -race")
+_OF_UV = partial(_first, "--from -w --with", "-p --python", "-q --quiet -v --verbose -U --upgrade -n --isolated --")
+_OF_NPX = partial(
+    _first, "-p --package", "", "-y --yes -q --quiet -s --silent -f --force --no-install --verbose --bun --"
+)
+_OF_GO = partial(_first, "", "-p", "-v -x -race")
 _NPM_INSTALL = (
     "install i in ins inst insta instal isnt isnta isntal isntall add it install-test update up upgrade link ln"
 )
@@ -290,7 +281,12 @@ _READERS: tuple[tuple[str, tuple[str, ...], str, _Read], ...] = (
     ("composer", ("require", "global require"), "composer", _each),
     ("go", ("install", "get"), "go", _each),
     ("go", ("run",), "go", lambda words: (name for name in _OF_GO(words) if "@" in name or name == UNKNOWN)),
-    ("docker podman nerdctl", ("run", "create", "container run", "container create"), "image", _image),
+    (
+        "docker podman nerdctl",
+        ("run", "create", "container run", "container create"),
+        "image",
+        lambda words: islice(_images(words), 1),
+    ),
     ("docker podman nerdctl", ("pull", "image pull"), "image", _images),
 )
 _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
@@ -300,9 +296,7 @@ _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
 
 _SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml)")
 _OF_MCP = re.compile(r"(?i)(?:.*[/\\])?[^/\\]*(?:mcp|claude)[^/\\]*\.jsonc?")  # all of them, not single keys
-_OF_HOST = re.compile(
-    r"(?i)(?:.*[/\\])?(?:\.(?:gemini|qwen|codex)|\.?zed)[/\\](?:.*[/\\])?(?:settings\.jsonc?|config\.toml)"
-)
+_OF_HOST = re.compile(r"(?i)(.*[/\\])?(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml)")
 _KEY = re.compile(r"mcpServers|mcp_servers|context_servers|\\(?:u00|U0{6}|x)[4-7]")  # or a letter that is escaped
 _KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers"))
 _ADDRESSES = ("url", "httpUrl", "serverUrl", "uri")
@@ -310,14 +304,11 @@ _PARTS = _KEYS.union(map(plain_name, ("command", "path", "args", *_ADDRESSES)))
 _RUNNERS = frozenset("npx bunx pnpx uvx npm pnpm yarn bun docker podman nerdctl".split())
 _DOCKERFILE = re.compile(r"(?i)(.*[/\\])?((docker|container)file([._-][^/\\]*)?|[^/\\]*\.(docker|container)file)")
 _COMPOSE = re.compile(r"(?i)(.*[/\\])?[^/\\]*compose[^/\\]*\.ya?ml")
-_INSTRUCTION = re.compile(
-    r"(?i)[ \t]*(?:ONBUILD[ \t]+)?(?:(FROM|COPY|ADD|RUN)(?:[ \t]+(.*)|\s*$)|(?:ARG|CMD|ENTRYPOINT|ENV|EXPOSE|"
-    r"HEALTHCHECK|LABEL|MAINTAINER|SHELL|STOPSIGNAL|USER|VOLUME|WORKDIR)[ \t])"
-)
+_INSTRUCTION = re.compile(r"[ \t]*(?i:ONBUILD[ \t]+)?(?:(?i:(FROM|COPY|ADD|RUN))(?:[ \t]+(.*)|\s*$)|[A-Z]+[ \t])")
 _OF_PARSER = re.compile(r"(?im)^[ \t]*(?:#|//)[ \t]*(?:syntax[ \t]*=[ \t]*(\S+)|escape[ \t]*=[ \t]*`)")
 _COMMENTS = re.compile(r"(?m)^[ \t]*(?:#.*)?(?:\r?\n|\Z)")  # also empty lines: a builder drops both inside of a line
 _CONTINUED = re.compile(r"(?<!\\)\\[ \t]*\r?\n")
-_OPTIONS = re.compile(r"""(?:--[\w-]+(?:=(?:"[^"]*"|'[^']*'|\S)*)?\s+)*""")
+_OPTIONS = re.compile(r"""(?:--[\w-]+(?:=(?:"[^"]*"|'[^']*'|[^\s"'])*)?\s+)*""")
 _FROM = re.compile(r"""(?i)\bfrom=["']?([^\s,"']+)""")
 
 
@@ -336,9 +327,7 @@ def packages_of_file(path: str, text: str) -> Iterator[str]:
         yield from servers_in(text, is_toml=is_toml, of=_KEYS, parts=_PARTS if is_host else ())
 
 
-def servers_in(
-    text: str, *, is_toml: bool = False, of: Collection[str] = (), parts: Collection[str] = ()
-) -> Iterator[str]:
+def servers_in(text: str, *, is_toml: bool = False, of: _Names = (), parts: _Names = ()) -> Iterator[str]:
     """Yields the MCP servers of settings, or of values with the names `of`.
 
     Yields `mcp:?` for text that cannot be read, and for values outside of these with the names `parts`.
@@ -376,21 +365,19 @@ def server_of(words: list[str]) -> Iterator[str]:
     if words and re.fullmatch(r"(?i)cmd(\.exe)?", words[0]):
         has_operator = any(re.search("[&|<>^%]", word) for word in words)
         words = [] if has_operator else [word for word in words[1:] if word.lower() != "/c"]
-    packages = packages_in(shlex.join(words)) if words else []
-    yield from packages
-    if not packages or words[0] not in _RUNNERS:
-        yield f"{MCP}:{words[0] if words and words[0] else UNKNOWN}"
+    program = words[0] if words else ""
+    yield from packages_in(shlex.join(words))
+    if program not in _RUNNERS or not any(_packages(program, words[1:])):
+        yield f"{MCP}:{program or UNKNOWN}"
 
 
 def _of_compose(text: str) -> Iterator[str]:
     import yaml  # only here: most calls write no such file
 
     try:
-        nodes = [event for event in yaml.parse(text) if isinstance(event, yaml.NodeEvent)]
+        values = [getattr(event, "value", "") for event in yaml.parse(text) if isinstance(event, yaml.NodeEvent)]
     except yaml.YAMLError:
-        yield image_name("")
-        return
-    values = [node.value if isinstance(node, yaml.ScalarEvent) else "" for node in nodes]
+        values = [""]
     for key, value in pairwise(values if len(values) > 1 else ["image", ""] * len(values)):
         if key == "image" or (key == "dockerfile_inline" and not value):
             yield image_name(value)
@@ -403,20 +390,16 @@ def _of_dockerfile(text: str) -> Iterator[str]:
     stages = {"scratch"}
     for at, line in enumerate(_CONTINUED.sub("", _COMMENTS.sub("", text)).split("\n")):
         instruction = _INSTRUCTION.match(line)
-        name, rest = (instruction[1] or "", instruction[2] or "") if instruction else ("RUN", line)
-        options = _OPTIONS.match(rest)
-        arguments = rest[options.end() :] if options else rest
-        images, more = _FROM.findall(options[0].replace("\\", "") if options else ""), []
-        if name.upper() == "FROM":
-            images, more = [arguments.split()[0] if arguments else ""], arguments.split()[1:]
-        yield from (
-            image_name(image)
-            for image in images
-            if image.lower() not in stages and not (name.upper() != "FROM" and image.isdecimal())
+        name, rest = (str(instruction[1]).upper(), instruction[2] or "") if instruction else ("RUN", line)
+        arguments = _OPTIONS.sub("", rest, count=1)
+        images = _FROM.findall(rest.removesuffix(arguments).replace("\\", ""))
+        images = (
+            (arguments.split() or [""])[:1] if name == "FROM" else [image for image in images if not image.isdecimal()]
         )
-        if len(more) == 2 and more[0].lower() == "as" and re.fullmatch(r"[\w.-]+", more[1]):
-            stages.add(more[1].lower())
-        if name.upper() == "RUN":
+        yield from (image_name(image) for image in images if image.lower() not in stages)
+        if name == "FROM" and (stage := re.fullmatch(r"(?i)\S+\s+as\s+([\w.-]+)\s*", arguments)):
+            stages.add(stage[1].lower())
+        if name == "RUN":
             run = with_json(arguments)
             packages = packages_in(shlex.join(map(str, run)) if isinstance(run, list) else str(run))
             yield from packages
