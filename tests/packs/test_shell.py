@@ -296,6 +296,8 @@ def test_ordinary_words_pass(kind: str, texts: list[str]) -> None:
         ({"command": "cd web && ls"}, "rm -rf dist", False),
         ({"command": "echo 'rm -rf ~' > a.sh"}, "cat a.sh | sh", True),
         ({"command": "echo 'rm -rf ~' > a.sh"}, "bash -c ./a.sh", True),
+        ({"command": "echo 'rm -rf ~' > a.sh", "path": "a", "content": "x"}, "sh a.sh", True),
+        ({"file": "a.md", "path": "a.sh", "content": "rm -rf ~"}, "sh a.sh", True),
         ({"command": "echo '.shell rm' > a.sql"}, "sqlite3 x.db < a.sql", True),
         ({"command": "echo 'select 1' > a.sql"}, "sqlite3 x.db < a.sql", False),
         ({"file_path": "/w/.husky/pre-commit", "content": "cat ~/.ssh/id_rsa"}, "git commit -m x", True),

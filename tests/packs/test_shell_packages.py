@@ -34,6 +34,14 @@ from guardagent.packs.shell.packages import allowed, packages_in, packages_of_fi
         ("go install x.io/y@latest; go run x.io/z@v1; go run .", ["go:x.io/y@latest", "go:x.io/z@v1"]),
         ("docker run --rm -v /a:/b -p 1:1 --name n app:dev sh", ["image:app:dev"]),
         ("docker run --odd python evil", ["image:?"]),
+        (
+            "docker run --user python evil/image; podman pull python evil",
+            ["image:evil/image", "image:python", "image:evil"],
+        ),
+        ("npx -p a -p b c; npm exec --package=d -- e", ["npm:a", "npm:b", "npm:d"]),
+        ("npx https://x.example/a.tgz; npx --registry=https://x.example a", ["npm:https://x.example/a.tgz", "npm:?"]),
+        ("uvx -p python a; uvx -w b c; uvx -P d e", ["pip:a", "pip:b", "pip:c", "pip:?"]),
+        ("go run -p 4 x.io/z@v1; pip install --editable=git+https://x.example/a", ["go:x.io/z@v1", "pip:?"]),
         ("sudo docker pull evil", ["image:evil"]),
         ("cat requirements.txt | grep pip", []),
         ("python -mpip install a; py -3 -m pip install b; python -I -m pipenv install c", ["pip:a", "pip:b", "pip:c"]),
@@ -70,7 +78,14 @@ _SHOP = '{"mcpServers": {"shop": {"command": "npx", "args": ["-y", "@acme/shop@1
             ["mcp:/opt/shop/server", "mcp:?"],
         ),
         (f"code --add-mcp '{_SHOP}'; claude mcp add-json shop $SETTINGS", ["npm:@acme/shop@1.2.3", "mcp:?"]),
-        (f"echo '{_SHOP}' > .cursor/mcp.json", ["mcp:?"]),
+        (f"echo '{_SHOP}' > .cursor/mcp.json; echo $A > mcp.json", ["npm:@acme/shop@1.2.3", "mcp:?"]),
+        ("cat > compose.yaml <<END\nimage: evil\nEND\nsed s/a/b/ x > compose.yaml", ["image:evil", "image:?"]),
+        (r"echo '# a\nFROM evil' > Dockerfile", ["image:?"]),
+        ("claude mcp add x -- bash -c 'npx -y @acme/ok; /tmp/other'", ["npm:@acme/ok", "mcp:bash"]),
+        ("claude -d mcp add x /tmp/other npx @acme/ok", ["mcp:/tmp/other"]),
+        ("claude mcp add x /tmp/other -- https://mcp.example", ["mcp:/tmp/other"]),
+        ("gemini mcp add --trust x /tmp/other npx @acme/ok", ["mcp:?"]),
+        ("codex mcp add x --url https://mcp.example", ["mcp:https://mcp.example"]),
         ("cat > Dockerfile <<END\nFROM evil.io/python\nEND", ["image:evil.io/python"]),
         ("docker run docker.io/library/python:3.12; podman container create $IMAGE", ["image:python:3.12", "image:?"]),
     ],
@@ -109,6 +124,61 @@ from scratch""",
             ["image:node:22", "pip:a", "pip:b", "image:x/y"],
         ),
         ("notes.md", f"FROM evil {_SHOP}", []),
+        ("Dockerfile", "RUN apt-get update && \\\n# deps\n\n  pip install evil", ["pip:evil"]),
+        ("Dockerfile", "ONBUILD RUN pip install evil", ["pip:evil"]),
+        ("Dockerfile", "RUN <<END\npip install evil\nEND", ["pip:evil"]),
+        (
+            "Dockerfile",
+            "RUN --mount=type=bind,from=evil/a --mount='type=bind, FROM=evil/b' ls",
+            ["image:evil/a", "image:evil/b"],
+        ),
+        ("Dockerfile", "RUN --mount=type=bind,\\\nfrom=evil/a uvx --from=b c", ["image:evil/a", "pip:b"]),
+        ("Dockerfile", "RUN <<END\nFROM scratch AS evil/a\nEND\nCOPY --from=evil/a b c", ["image:evil/a"]),
+        ("Dockerfile", "# syntax=evil/frontend\n# escape=`", ["image:evil/frontend", "image:?"]),
+        ("Dockerfile", "pip install evil", ["pip:evil"]),
+        ("Dockerfile", "evil/image AS build\nRUN ls", ["image:?"]),
+        ("Dockerfile", " && ls", []),
+        ("Dockerfile", "ENV A=b\nLABEL c='pip install d'", []),
+        ("Dockerfile", "", []),
+        (
+            "compose.yaml",
+            "services:\n  a:\n    image:\n      evil\n  b:\n    ? image\n    : *c",
+            ["image:evil", "image:?"],
+        ),
+        ("compose.yaml", 'a: {build: {dockerfile_inline: "FROM evil"}}', ["image:evil"]),
+        ("compose.yaml", "dockerfile_inline:", ["image:?"]),
+        ("compose.yaml", '"im\\x61ge": evil', ["image:evil"]),
+        ("compose.yaml", "evil", ["image:?"]),
+        ("compose.yaml", "image: a\n    ports:", ["image:?"]),
+        ("compose.yaml", "ports:\n  - 80:80", []),
+        ("compose.yaml", "", []),
+        (".gemini/settings.json", '"command": "npx", "args": ["-y", "evil"],', ["mcp:?"]),
+        (".gemini/./settings.json", '["-y", "evil"]', ["mcp:?"]),
+        (".gemini/settings.json", '{"httpUrl": "https://a.example"}', ["mcp:?"]),
+        (".gemini/settings.json", '"theme": "dark",', []),
+        (".gemini/settings.json", '{"theme": "dark"}', []),
+        (".codex/config.toml", 'command = "npx"', ["mcp:?"]),
+        (
+            ".codex/config.toml",
+            'command = "npx"\n[mcp_servers.a]\nurl = "https://a.example"',
+            ["mcp:https://a.example", "mcp:?"],
+        ),
+        (".codex/config.toml", '"evil"]', ["mcp:?"]),
+        (".codex/config.toml", 'model = "large"', []),
+        ("plugin.json", '{"url": "https://a.example", "mcpServers": {}}', []),
+        ("settings.json", _SHOP.replace("mcpServers", "mcpS\\u0065rvers"), ["npm:@acme/shop@1.2.3"]),
+        ("a.toml", '["mcp_s\\u0065rvers".a]\ncommand = "evil"', ["mcp:evil"]),
+        ("fr.json", '"a": "\\u00e9"', []),
+        ("mcp.json", '["-y", "evil"]', ["mcp:?"]),
+        (
+            "mcp.json",
+            '{"a": {"command": "bash", "args": ["-c", "npx -y @acme/ok; /tmp/b"]}}',
+            ["npm:@acme/ok", "mcp:bash"],
+        ),
+        ("mcp.json", '{"a": {"command": "/tmp/npx", "args": ["@acme/ok"]}}', ["npm:@acme/ok", "mcp:/tmp/npx"]),
+        ("mcp.json", '{"a": {"command": "uv", "args": ["run", "--with", "ok", "/tmp/b"]}}', ["pip:ok", "mcp:uv"]),
+        ("mcp.json", '{"a": {"command": "docker", "args": ["exec", "b", "npx", "ok"]}}', ["npm:ok", "mcp:docker"]),
+        ("mcp.json", '{"a": {"command": "cmd", "args": ["/c", "npx", "ok", "&", "b"]}}', ["mcp:?"]),
     ],
 )
 def test_servers_and_images_are_read_from_files(path: str, text: str, names: list[str]) -> None:
@@ -228,3 +298,35 @@ def test_a_name_near_a_popular_one_needs_approval(listed: list[str], asks: bool)
     verdict = session.check("bash", {"command": "pip install reqeusts"}, reserve=False)
     assert (verdict.decision is Decision.ESCALATE) is asks
     assert listed or not session.check("bash", {"command": "pip install requests flask"}, reserve=False).label
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "asks"),
+    [
+        ("bash", {"command": "pip install evil", "path": "a.txt", "content": "x"}, True),
+        ("bash", {"command": "npx -y evil", "file": "a.txt", "text": "x"}, True),
+        ("bash", {"command": "ls", "path": "Dockerfile", "content": "FROM evil"}, True),
+        ("bash", {"run": "pip install evil", "path": "a.txt", "content": "x"}, True),
+        ("bash", {"run": "pip install evil", "path": "a.txt"}, True),
+        ("bash", {"command": "pip install listed", "path": "a.txt", "content": "x"}, False),
+        (
+            "Edit",
+            {"file_path": "README.md", "old_string": "pip install evil", "new_string": "pip install other"},
+            False,
+        ),
+        ("replace_in_file", {"path": "README.md", "diff": "pip install evil"}, False),
+        ("Write", {"file_path": ".mcp.json", "content": {"a": {"command": "evil"}}}, True),
+        ("insert_edit_into_file", {"filePath": "Dockerfile", "code": "FROM evil"}, True),
+        (
+            "str_replace_based_edit_tool",
+            {"command": "insert", "path": "Dockerfile", "insert_line": 1, "insert_text": "FROM evil"},
+            True,
+        ),
+    ],
+)
+def test_each_argument_is_read_as_what_it_can_be(tool: str, arguments: dict[str, object], asks: bool) -> None:
+    """A command stays one beside the path and the text of a file."""
+    pack = {"pack": "guardagent:shell", "constants": {"packages": ["listed"]}}
+    session = load_policies(data={"version": 1, "include": [pack]}).session()
+    verdict = session.check(tool, arguments, reserve=False)
+    assert verdict.decision is (Decision.ESCALATE if asks else Decision.ALLOW)

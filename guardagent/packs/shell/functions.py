@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import shlex
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs import named_values
+from guardagent.packs import named_values, plain_name
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
 from guardagent.packs.shell.packages import allowed, is_pinned, packages_in, packages_of_file, resembles
@@ -80,11 +81,12 @@ def similar_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
 
 def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:
     paths, contents = _written(arguments)
-    if paths and (contents or not [*_texts(arguments)]):
-        contents = contents or [text for text in arguments.values() if isinstance(text, str)]
-        return dict.fromkeys(name for path in paths for text in contents for name in packages_of_file(path, text))
-    texts = [value for value in arguments.values() if isinstance(value, str)] + list(_texts(arguments))
-    return dict.fromkeys(name for text in dict.fromkeys(texts) for name in _packages(text))
+    texts = list(_texts(arguments))
+    strings = [(plain_name(key), value) for key, value in arguments.items() if isinstance(value, str)]
+    written = contents or [text for _, text in strings if not texts]
+    names = [name for path in paths for text in written for name in packages_of_file(path, text)]
+    texts += [text for key, text in strings if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
+    return dict.fromkeys([*names, *(name for text in dict.fromkeys(texts) for name in _packages(text))])
 
 
 @lru_cache(1024)
@@ -94,7 +96,8 @@ def _packages(text: str) -> tuple[str, ...]:
 
 _PREPARES = re.compile(r">|\(\)|\b(?:alias|function|tee|curl|wget|cp|mv|ln|dd|git|unzip|tar|cd|pushd)\b")
 _PATHS = frozenset("path filepath filename file targetfile absolutepath".split())
-_CONTENTS = frozenset("content contents filetext newstring newstr newtext text codeedit insert data".split())
+_CONTENTS = {*"content contents filetext newstring newstr newtext text code codeedit insert inserttext data".split()}
+_EDITS = re.compile("old|diff|patch|search|replace")  # what a file had before, or its change
 
 
 def prepares(
@@ -118,8 +121,8 @@ def prepares(
     workspace = places(workspace, folders, protected) if folders or protected else workspace
     texts = list(_texts(arguments))
     paths, contents = _written(earlier)
-    if paths and contents:
-        return any(_runs_file(paths[0], "\n".join(contents), text, workspace) for text in texts)
+    if contents and any(_runs_file(path, "\n".join(contents), text, workspace) for path in paths for text in texts):
+        return True
     before = [text for text in _texts(earlier) if _PREPARES.search(text)]
     folder = next(_folders(arguments), "")
     return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
@@ -128,7 +131,8 @@ def prepares(
 def _written(arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
     """The paths and the texts of a call that writes a file."""
     paths = [path for path in named_values(arguments, _PATHS) if isinstance(path, str)]
-    return paths, [content for content in named_values(arguments, _CONTENTS) if isinstance(content, str)]
+    contents = [value for value in named_values(arguments, _CONTENTS) if isinstance(value, str | dict | list)]
+    return paths, [value if isinstance(value, str) else json.dumps(value, default=str) for value in contents]
 
 
 def _folders(arguments: dict[str, Any]) -> Iterator[str]:

@@ -10,7 +10,8 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,23 @@ from rapidfuzz.distance import OSA
 
 from guardagent._support.json_values import loads
 from guardagent.packs import named_values, plain_name, with_json
-from guardagent.packs.shell.commands import after_options, all_commands, plain_words
+from guardagent.packs.shell.commands import after_options, all_commands, plain_words, printed
 
 UNKNOWN = "?"
 MCP = "mcp"  # the ecosystem of MCP servers: their addresses, and programs that are no packages
 _LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|[^<>=!~]*\*")
 _ADDRESS = re.compile(r"[\w+]+://|git\+")
-_REGISTRY = re.compile(r"(?:--(?:extra-)?index(?:-url)?|--default-index|--registry|--find-links|--source|-i)=")
+_REGISTRY = re.compile(r"(?:--(?:extra-)?index(?:-url)?|--default-index|--registry|--find-links|--source|-i)=|-.*://")
 _FILES = frozenset("-r --requirement --requirements -c --constraint --constraints".split())
-_SWITCHES = frozenset(
-    "-y --yes -q --quiet -U --upgrade -D --save-dev --save -S -E --save-exact --dev -g --global --rm -d --detach -i -t "
-    "-it -ti --init --interactive --tty --read-only --no-cache --locked --frozen --no-install --pre -f --force "
-    "--no-deps --force-reinstall --user --break-system-packages --system -P -n -v --verbose --no-save".split()
-)
-_VALUES = frozenset(
-    "-p --publish --volume -e --env --name --network --env-file -w --workdir -u --entrypoint --mount --platform "
-    "--memory --cpus --hostname --label --restart".split()
+_IMAGE_SWITCHES = "-q --quiet --rm -d --detach -i -t -it -ti --init --interactive --tty --read-only -P".split()
+_IMAGE_VALUES = frozenset(
+    "-p --publish -v --volume -e --env --name --network --env-file -w --workdir -u --user --entrypoint --mount "
+    "--platform -m --memory --cpus -h --hostname -l --label --restart".split()
 )
 _SEPARATORS = str.maketrans("", "", "-._")
 _Words = list[str]
+_Names = Collection[str]
+_Read = Callable[[_Words], Iterator[str]]
 
 
 def packages_in(text: str) -> list[str]:
@@ -44,28 +43,35 @@ def packages_in(text: str) -> list[str]:
     packages: dict[str, None] = {}
     for command in all_commands(text):
         if command is not None and command.name is not None:
-            name, words = command.name, plain_words(command)
-            name, words = _of_module(name, words)
-            packages.update(dict.fromkeys(_packages(re.sub(r"[\d.]+$", "", name), words)))
-            packages.update(dict.fromkeys(_servers(words)))
-            for path in command.writes:  # what it writes, such as a here-document, is somewhere in the text
-                packages.update(dict.fromkeys(packages_of_file(path[0] if path else "", text)))
+            name, words = _of_module(command.name, plain_words(command))
+            packages.update(dict.fromkeys([*_packages(re.sub(r"[\d.]+$", "", name), words), *_servers(words)]))
+            written = printed((command,))
+            if written is None or (command.name == "echo" and "\\" in written):  # which some shells replace
+                written = text  # what it writes is somewhere in it
+            for path in command.writes:
+                packages.update(dict.fromkeys(packages_of_file(path[0] if path else "", written)))
     return list(packages)
 
 
 def _servers(words: _Words) -> Iterator[str]:
     """The MCP servers that the command line of an agent's host adds: `claude mcp add`, `code --add-mcp`."""
+    words = next((rest for rest in after_options(words) if rest[:1] == ["mcp"]), words)
     settings = next((word for word in words if word.lstrip().startswith("{")), None)
     if "--add-mcp" in words or words[:2] == ["mcp", "add-json"]:
         yield from servers_in(settings or "mcp")
     elif words[:2] == ["mcp", "add"]:
-        if addresses := [word for word in words if _ADDRESS.match(word)]:
-            yield from (f"{MCP}:{address}" for address in addresses)
-        elif "--" in words:
-            yield from server_of(words[words.index("--") + 1 :])
-        else:
-            runs = (list(_packages(word, words[at:])) for at, word in enumerate(words, 1))
-            yield from next(filter(None, runs), [f"{MCP}:{UNKNOWN}"])
+        _, *rest = _after_settings([word for word in words[2:] if word != "--url"]) or [""]
+        rest = _after_settings(rest)
+        yield from server_of(rest[1:] if rest[:1] == ["--"] else rest)
+
+
+_OF_ADD = frozenset("-e --env -s --scope -t --transport -H --header --timeout --bearer-token-env-var".split())
+
+
+def _after_settings(words: _Words) -> _Words:
+    while words and words[0] in _OF_ADD:
+        words = words[2:]
+    return [] if words and words[0].startswith("-") and words[0] != "--" else words
 
 
 _PYTHON = re.compile(r"python[\d.]*|pypy[\d.]*|py")
@@ -202,37 +208,35 @@ def _with(words: _Words) -> Iterator[str]:
             yield _versioned(value if equals else "".join(words[at + 1 : at + 2]))
 
 
-def _first(words: _Words) -> Iterator[str]:
-    """The first word that is no option, and what options name; unknown if an option may have a value."""
-    rest = iter(words)
+def _first(packages: str, values: str, switches: str, words: _Words) -> Iterator[str]:
+    """The first word that is no option, or what options name; unknown if an option may have a value."""
+    rest, is_named = iter(words), False
     for word in rest:
         option, equals, value = word.partition("=")
-        if option in ("--from", "--with", "--package") or (option == "-p" and not equals):
-            yield _versioned(value if equals else next(rest, "")) or UNKNOWN
-            if option != "--with":
-                return
-        elif word in _VALUES:
+        if option in packages.split():
+            yield _versioned(value if equals else next(rest, ""))
+            is_named = is_named or option not in ("--with", "-w")
+        elif word in values.split():
             next(rest, None)
-        elif word.startswith("-") and not equals and word not in _SWITCHES:
+        elif _REGISTRY.match(word) or (word.startswith("-") and not equals and word not in switches.split()):
             yield UNKNOWN
             return
         elif not word.startswith("-"):
-            if not _LOCAL.match(word):
-                yield _versioned(word) or UNKNOWN
+            if not is_named and (_ADDRESS.match(word) or not _LOCAL.match(word)):
+                yield _versioned(word)
             return
 
 
-def _image(words: _Words) -> Iterator[str]:
+def _images(words: _Words) -> Iterator[str]:
     rest = iter(words)
     for word in rest:
-        if word in _VALUES or word in ("-v", "-l", "-m", "-h"):
+        if word in _IMAGE_VALUES:
             next(rest, None)
-        elif word.startswith("-") and "=" not in word and word not in _SWITCHES:
+        elif word.startswith("-") and "=" not in word and word not in _IMAGE_SWITCHES:
             yield UNKNOWN
             return
         elif not word.startswith("-"):
             yield image_name(word).partition(":")[2]
-            return
 
 
 def image_name(word: str) -> str:
@@ -246,7 +250,11 @@ def _versioned(word: str) -> str:
     return re.sub(r"[<>=!~; ].*", "", re.sub(r"==", "@", word, count=1)) or UNKNOWN
 
 
-_Read = Callable[[_Words], Iterator[str]]
+_OF_UV = partial(_first, "--from -w --with", "-p --python", "-q --quiet -v --verbose -U --upgrade -n --isolated --")
+_OF_NPX = partial(
+    _first, "-p --package", "", "-y --yes -q --quiet -s --silent -f --force --no-install --verbose --bun --"
+)
+_OF_GO = partial(_first, "", "-p", "-v -x -race")
 _NPM_INSTALL = (
     "install i in ins inst insta instal isnt isnta isntal isntall add it install-test update up upgrade link ln"
 )
@@ -254,31 +262,32 @@ _READERS: tuple[tuple[str, tuple[str, ...], str, _Read], ...] = (
     ("pip", ("install", "download", "wheel"), "pip", _each_beside_files),
     ("easy_install", ("",), "pip", _each),
     ("uv", ("pip install", "add", "tool install"), "pip", _each_beside_files),
-    ("uv", ("tool run",), "pip", _first),
+    ("uv", ("tool run",), "pip", _OF_UV),
     ("uv", ("run",), "pip", _with),
-    ("uvx", ("",), "pip", _first),
+    ("uvx", ("",), "pip", _OF_UV),
     ("pipx", ("install", "run", "inject"), "pip", _each),
     ("poetry pdm pipenv rye hatch", ("add", "install", "self add", "dep add"), "pip", _each_beside_files),
     ("conda mamba micromamba pixi", ("install", "add"), "conda", _each),
     ("npm pnpm yarn bun", tuple(_NPM_INSTALL.split()), "npm", _each_of_npm),
     ("npm pnpm yarn bun", ("create", "init"), "npm", _each),
-    ("npm", ("exec", "x"), "npm", _first),
-    ("bun", ("x",), "npm", _first),
-    ("npx bunx pnpx", ("",), "npm", _first),
-    ("pnpm yarn", ("dlx",), "npm", _first),
+    ("npm", ("exec", "x"), "npm", _OF_NPX),
+    ("bun", ("x",), "npm", _OF_NPX),
+    ("npx bunx pnpx", ("",), "npm", _OF_NPX),
+    ("pnpm yarn", ("dlx",), "npm", _OF_NPX),
     ("deno", ("add", "install", "run"), "npm", _each_of_deno),
     ("cargo", ("install", "add"), "cargo", _each),
     ("gem", ("install",), "gem", _each),
     ("bundle", ("add",), "gem", _each),
     ("composer", ("require", "global require"), "composer", _each),
     ("go", ("install", "get"), "go", _each),
-    ("go", ("run",), "go", lambda words: (name for name in _first(words) if "@" in name or name == UNKNOWN)),
+    ("go", ("run",), "go", lambda words: (name for name in _OF_GO(words) if "@" in name or name == UNKNOWN)),
     (
         "docker podman nerdctl",
-        ("run", "pull", "create", "container run", "container create", "image pull"),
+        ("run", "create", "container run", "container create"),
         "image",
-        _image,
+        lambda words: islice(_images(words), 1),
     ),
+    ("docker podman nerdctl", ("pull", "image pull"), "image", _images),
 )
 _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
 
@@ -287,13 +296,20 @@ _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
 
 _SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml)")
 _OF_MCP = re.compile(r"(?i)(?:.*[/\\])?[^/\\]*(?:mcp|claude)[^/\\]*\.jsonc?")  # all of them, not single keys
-_KEYS = ("mcpServers", "mcp_servers", "context_servers")
+_OF_HOST = re.compile(r"(?i)(.*[/\\])?(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml)")
+_KEY = re.compile(r"mcpServers|mcp_servers|context_servers|\\(?:u00|U0{6}|x)[4-7]")  # or a letter that is escaped
+_KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers"))
 _ADDRESSES = ("url", "httpUrl", "serverUrl", "uri")
+_PARTS = _KEYS.union(map(plain_name, ("command", "path", "args", *_ADDRESSES)))
+_RUNNERS = frozenset("npx bunx pnpx uvx npm pnpm yarn bun docker podman nerdctl".split())
 _DOCKERFILE = re.compile(r"(?i)(.*[/\\])?((docker|container)file([._-][^/\\]*)?|[^/\\]*\.(docker|container)file)")
 _COMPOSE = re.compile(r"(?i)(.*[/\\])?[^/\\]*compose[^/\\]*\.ya?ml")
-_INSTRUCTION = re.compile(r"(?im)^[ \t]*(FROM|COPY|ADD|RUN)[ \t]+((?:.*\\\r?\n)*.*)")
-_IMAGE = re.compile(r"""(?m)\bimage["']?[ \t]*:[ \t]*["']?([^\s"',}#]+)""")
-_OPTIONS = re.compile(r"(?:--[\w-]+(?:=\S*)?\s+)*")
+_INSTRUCTION = re.compile(r"[ \t]*(?i:ONBUILD[ \t]+)?(?:(?i:(FROM|COPY|ADD|RUN))(?:[ \t]+(.*)|\s*$)|[A-Z]+[ \t])")
+_OF_PARSER = re.compile(r"(?im)^[ \t]*(?:#|//)[ \t]*(?:syntax[ \t]*=[ \t]*(\S+)|escape[ \t]*=[ \t]*`)")
+_COMMENTS = re.compile(r"(?m)^[ \t]*(?:#.*)?(?:\r?\n|\Z)")  # also empty lines: a builder drops both inside of a line
+_CONTINUED = re.compile(r"(?<!\\)\\[ \t]*\r?\n")
+_OPTIONS = re.compile(r"""(?:--[\w-]+(?:=(?:"[^"]*"|'[^']*'|[^\s"'])*)?\s+)*""")
+_FROM = re.compile(r"""(?i)\bfrom=["']?([^\s,"']+)""")
 
 
 def packages_of_file(path: str, text: str) -> Iterator[str]:
@@ -301,21 +317,29 @@ def packages_of_file(path: str, text: str) -> Iterator[str]:
     if _DOCKERFILE.fullmatch(path):
         yield from _of_dockerfile(text)
     elif _COMPOSE.fullmatch(path):
-        yield from (image_name(name) for name in _IMAGE.findall(text))
+        yield from _of_compose(text)
     elif _OF_MCP.fullmatch(path):
         yield from servers_in(text)
-    elif _SETTINGS.fullmatch(path) and any(key in text for key in _KEYS):
-        yield from servers_in(text, is_toml=path.lower().endswith("toml"), of={plain_name(key) for key in _KEYS})
+    elif _SETTINGS.fullmatch(path) and ((is_host := _OF_HOST.fullmatch(path)) or _KEY.search(text)):
+        is_toml = path.lower().endswith("toml")
+        if is_host and not is_toml and not text.lstrip().startswith("{"):
+            text = f"{{{text.strip().strip(',')}}}"  # a part of an object
+        yield from servers_in(text, is_toml=is_toml, of=_KEYS, parts=_PARTS if is_host else ())
 
 
-def servers_in(text: str, *, is_toml: bool = False, of: Collection[str] = ()) -> Iterator[str]:
-    """Yields the MCP servers of settings, or of values with the names `of`; `mcp:?` for text that cannot be read."""
+def servers_in(text: str, *, is_toml: bool = False, of: _Names = (), parts: _Names = ()) -> Iterator[str]:
+    """Yields the MCP servers of settings, or of values with the names `of`.
+
+    Yields `mcp:?` for text that cannot be read, and for values outside of these with the names `parts`.
+    """
     try:
         settings = tomllib.loads(text) if is_toml else loads(text)  # which refuses a name that is there twice
     except (ValueError, RecursionError):
+        settings = None
+    servers = [*named_values(settings, of)] if of else settings
+    yield from _of_settings(servers)
+    if not isinstance(settings, dict) or (parts and [*named_values(settings, parts)] != servers):
         yield f"{MCP}:{UNKNOWN}"
-    else:
-        yield from _of_settings([*named_values(settings, of)] if of else settings)
 
 
 def _of_settings(value: Any) -> Iterator[str]:
@@ -337,26 +361,48 @@ def _of_settings(value: Any) -> Iterator[str]:
 
 
 def server_of(words: list[str]) -> Iterator[str]:
-    """Yields what the command of a server takes from outside; else the program."""
+    """Yields what the command of a server takes from outside, and its program unless it only runs that."""
     if words and re.fullmatch(r"(?i)cmd(\.exe)?", words[0]):
-        words = [word for word in words[1:] if word.lower() != "/c"]
-    packages = packages_in(shlex.join(words)) if words else []
-    yield from packages or [f"{MCP}:{words[0] if words and words[0] else UNKNOWN}"]
+        has_operator = any(re.search("[&|<>^%]", word) for word in words)
+        words = [] if has_operator else [word for word in words[1:] if word.lower() != "/c"]
+    program = words[0] if words else ""
+    yield from packages_in(shlex.join(words))
+    if program not in _RUNNERS or not any(_packages(program, words[1:])):
+        yield f"{MCP}:{program or UNKNOWN}"
+
+
+def _of_compose(text: str) -> Iterator[str]:
+    import yaml  # only here: most calls write no such file
+
+    try:
+        values = [getattr(event, "value", "") for event in yaml.parse(text) if isinstance(event, yaml.NodeEvent)]
+    except yaml.YAMLError:
+        values = [""]
+    for key, value in pairwise(values if len(values) > 1 else ["image", ""] * len(values)):
+        if key == "image" or (key == "dockerfile_inline" and not value):
+            yield image_name(value)
+        elif key == "dockerfile_inline":
+            yield from _of_dockerfile(value)
 
 
 def _of_dockerfile(text: str) -> Iterator[str]:
+    yield from map(image_name, _OF_PARSER.findall(text))
     stages = {"scratch"}
-    for name, rest in _INSTRUCTION.findall(text):
-        line = rest.replace("\\\r\n", " ").replace("\\\n", " ")
-        if name.upper() == "RUN":
-            run = with_json(_OPTIONS.sub("", line, count=1))
-            yield from packages_in(shlex.join(map(str, run)) if isinstance(run, list) else str(run))
-            continue
-        if name.upper() == "FROM":
-            image, *more = _OPTIONS.sub("", line, count=1).split() or [UNKNOWN]
-        else:
-            source = re.search(r"--from=(\S+)", line)
-            image, more = source[1] if source else "0", []
-        if image.lower() not in stages and not (name.upper() != "FROM" and image.isdecimal()):
-            yield image_name(image)
-        stages.update(stage.lower() for stage in more[1:2] if more[0].lower() == "as")
+    for at, line in enumerate(_CONTINUED.sub("", _COMMENTS.sub("", text)).split("\n")):
+        instruction = _INSTRUCTION.match(line)
+        name, rest = (str(instruction[1]).upper(), instruction[2] or "") if instruction else ("RUN", line)
+        arguments = _OPTIONS.sub("", rest, count=1)
+        images = _FROM.findall(rest.removesuffix(arguments).replace("\\", ""))
+        images = (
+            (arguments.split() or [""])[:1] if name == "FROM" else [image for image in images if not image.isdecimal()]
+        )
+        yield from (image_name(image) for image in images if image.lower() not in stages)
+        if name == "FROM" and (stage := re.fullmatch(r"(?i)\S+\s+as\s+([\w.-]+)\s*", arguments)):
+            stages.add(stage[1].lower())
+        if name == "RUN":
+            run = with_json(arguments)
+            packages = packages_in(shlex.join(map(str, run)) if isinstance(run, list) else str(run))
+            yield from packages
+            # The first line of a part of a file may continue any instruction, unless it starts with an operator.
+            if not (instruction or packages or at or re.match(r"\s*(?:[&|;]|$)", line)):
+                yield image_name("")
