@@ -110,8 +110,6 @@ def test_an_argument_that_is_not_compared_is_underconstrained(loose: str, tight:
     ],
 )
 def test_a_field_that_may_be_null_needs_a_mapping(condition: str, tmp_path: Path, *, is_loose: bool) -> None:
-    condition: str, tmp_path: Path, *, is_loose: bool
-) -> None:
     kinds = [finding.kind for finding in findings(PAIRS[0], [f"forall(refund(order=a), {condition})"], tmp_path)]
     assert kinds == ["underconstrained"] * is_loose
 
