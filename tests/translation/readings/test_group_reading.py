@@ -239,7 +239,9 @@ def test_a_call_is_in_one_question() -> None:
     draft = flagged(1, LIMIT)
     other = replace(draft, ambiguities=(replace(draft.ambiguities[0], question="Is 100 too much?"),))
     (question,) = read(draft).questions
-    assert read(other, known=[question]).questions == ()
+    known = read(other, known=[question])
+    assert known.questions == ()
+    assert "not asked: Is 100 too much?" in known.findings[0].message
     reading = read(other, answer(question, "not allowed"), earlier=[question])
     assert [rule.rule for rule in reading.draft.rules] == [{"temporal": "forall(refund(amount=a), a < 100)"}]
     assert reading.questions == (replace(question, rules=("rule_1",)),)
