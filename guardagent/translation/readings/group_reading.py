@@ -290,9 +290,7 @@ class GroupReader:
                 yield ambiguity_question(ambiguity, self._context)
                 continue
             if any(self._tells_apart(question, draft, other) for question in settled):
-                text = (
-                    f"Another question decides sentence {ambiguity.sentence} for a call, and so: {ambiguity.question}"
-                )
+                text = f"Another question decides some call of its sentence; not asked: {ambiguity.question}"
                 find("decided_reading", text, [rule.id for rule in ambiguity.otherwise], blocking=False)
                 continue
             difference = whole.difference(draft, other)
