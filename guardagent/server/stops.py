@@ -106,7 +106,7 @@ class StopBook:
                 continue
             if stop.migrates:
                 newest = stop
-            elif stop.version == session.digest and session.created >= stop.since:
+            elif newest is not None and stop.version == session.digest and session.created >= newest.since:
                 newest = None
         return newest
 
@@ -297,10 +297,11 @@ class StopDesk:
 
     def note_later(self, caller: Caller, policy: str, version: str) -> None:
         """Notes a version for new sessions, so that no stop before takes them to the version that it names."""
-        if any(stop.migrates and stop.policy == policy for stop in self._book.page(None)):
-            tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
-            named = {"tenant": tenant, "policy": policy, "version": version}
-            self._book.add(new_stop("a later version", caller.id, named, seconds=1e-6))  # over at once
+        tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
+        named = {"tenant": tenant, "policy": policy, "version": version}
+        later = new_stop("a later version", caller.id, named, seconds=1e-6)  # over at once
+        if any(stop.migrates and stop.is_of_earlier(policy, version, later.since) for stop in self._book.page(None)):
+            self._book.add(later)
 
     def _made(self, stop: Stop) -> JSON:
         self._book.add(stop)
