@@ -282,6 +282,7 @@ class Mutant:
         kind: the kind of the change, such as `limit moved`.
         description: the change in words.
         text: the changed formula, SMT-LIB text or scope.
+        change: the part of it that differs, as it was and as it is: `«x <= 5)» becomes «x < 5)»`.
         source: the changed policy, with the same id and response.
         policies: the changed policy without the others of its file; it allows unlisted calls.
     """
@@ -289,6 +290,7 @@ class Mutant:
     kind: str
     description: str
     text: str
+    change: str
     source: RuleSource
     policies: Policies = field(repr=False, compare=False)
 
@@ -477,7 +479,7 @@ def _or_none(scope: Scope) -> Scope | None:
 
 LIMIT = 100
 
-Variant = tuple[str, str, RuleSource]  # the change, the changed text, the changed policy
+Variant = tuple[str, str, str, RuleSource]  # the change, the text before and after, the changed policy
 
 
 def mutants_of(policies: Policies, rule: str, *, limit: int = LIMIT) -> Mutants:
@@ -528,7 +530,7 @@ class _Generator:
     def mutants(self, words: str, limit: int) -> Mutants:
         mutants: list[Mutant] = []
         seen, variants = {words}, self._interleaved()
-        for at, (kind, text, source) in enumerate(variants):
+        for at, (kind, before, text, source) in enumerate(variants):
             if len(mutants) >= limit:
                 more = f"up to {len(variants) - at} more mutants: only {limit} were made"
                 return Mutants(tuple(mutants), (more,))
@@ -538,7 +540,8 @@ class _Generator:
             seen.add(phrase)
             alone = self._compiled(source)
             if alone is not None:
-                mutants.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, source, alone))
+                change = difference(before, text) if before and text else text
+                mutants.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, change, source, alone))
         return Mutants(tuple(mutants))
 
     def _interleaved(self) -> list[Variant]:
@@ -567,7 +570,7 @@ class _Generator:
     def _variants(self) -> Iterator[Variant]:
         source = self._source
         for kind, scope, text in scope_variants(source.applies_to):
-            yield kind, text, replace(source, applies_to=scope)
+            yield kind, "", text, replace(source, applies_to=scope)
         yield from self._formulas() if source.solver is None else self._constraints()
 
     def _formulas(self) -> Iterator[Variant]:
@@ -575,23 +578,27 @@ class _Generator:
         for at, statement in enumerate(source.statements):
             rest = source.statements[:at] + source.statements[at + 1 :]
             if rest:
-                yield "formula dropped", "", replace(source, statements=rest)
-            for kind, changed in rules.variants(read_rule(statement.text, self._declared)):
+                yield "formula dropped", "", statement.text, replace(source, statements=rest)
+            rule = read_rule(statement.text, self._declared)
+            before = rule_text(rule)
+            for kind, changed in rules.variants(rule):
                 text = rule_text(changed)
                 statements = (*source.statements[:at], _text(text, statement), *source.statements[at + 1 :])
-                yield kind, text, replace(source, statements=statements, scopes=("",))
+                yield kind, before, text, replace(source, statements=statements, scopes=("",))
 
     def _constraints(self) -> Iterator[Variant]:
         source, solver = self._source, self._source.solver
         assert solver is not None
         written = smt_text(solver)
         for kind, text in script_variants(written.text):
-            yield kind, text, replace(source, solver=replace(solver, smt=_text(text, written), smt_file=None))
+            smt = replace(solver, smt=_text(text, written), smt_file=None)
+            yield kind, written.text, text, replace(source, solver=smt)
         for name, tool in solver.tools.items():
-            whole = [("permit dropped", "true")] if tool.permit.text.strip() != "true" else []
-            for kind, text in (*whole, *term_variants(tool.permit.text.strip())):
+            permit = tool.permit.text.strip()
+            whole = [("permit dropped", "true")] if permit != "true" else []
+            for kind, text in (*whole, *term_variants(permit)):
                 tools = {**solver.tools, name: replace(tool, permit=_text(text, tool.permit))}
-                yield kind, text, replace(source, solver=replace(solver, tools=tools))
+                yield kind, permit, text, replace(source, solver=replace(solver, tools=tools))
 
 
 def _head(kind: str) -> str:

@@ -359,26 +359,34 @@ def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
     if lacking:
         yield problem_of(rule.draft, "case", f"the cases lack one that {', one that '.join(lacking)}")
     if "unknown" not in outcomes and (unknown := next(_unknown_cases(rule), None)) is not None:
-        text = "the cases lack one that is denied because a value is unknown (label 1 with rules []), such as this one"
-        yield problem_of(rule.draft, "case", text, example=unknown.text)
+        text = "the cases lack one that is denied because a value is unknown (label 1 with rules []), such as"
+        yield problem_of(rule.draft, "case", f"{text} {unknown}")
 
 
-def _unknown_cases(rule: ExaminedRule) -> Iterator[JudgedCase]:
-    """Yields the variants of cases, each without one value, in which something is unknown."""
+def _unknown_cases(rule: ExaminedRule) -> Iterator[str]:
+    """Yields the cases that become unknown without one of their values."""
     for record in rule.draft.cases:
-        unknown = {"id": "something is unknown", "label": 1, "rules": []}
-        judged = judged_cases(rule.policies, rule.draft.id, [{**each, **unknown} for each in _reduced(record)])
-        yield from (judged_case for judged_case in judged if judged_case.outcome == "unknown")
+        reduced = list(_reduced(record))
+        unknown = [{**each, "id": "something is unknown", "label": 1, "rules": []} for _, each in reduced]
+        judged = judged_cases(rule.policies, rule.draft.id, unknown)
+        for (gone, _), judged_case in zip(reduced, judged, strict=True):
+            if judged_case.outcome == "unknown":
+                yield f"the case {record.get('id')!r:.100} without {gone}"
 
 
-def _reduced(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _reduced(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields a case without one of its values, each with what it lacks."""
     proposed = record.get("proposed")
     if isinstance(proposed, Mapping):
-        arguments = _without_a_key(proposed.get("args"), 1)
-        yield from ({**record, "proposed": {**proposed, "args": left}} for _, left in arguments)
+        for (gone,), left in _without_a_key(proposed.get("args"), 1):
+            yield f"the argument {gone!r}", {**record, "proposed": {**proposed, "args": left}}
     for place in _OMITTED_FROM:
-        yield from ({**record, place: left} for _, left in _without_a_key(record.get(place), 1))
-    yield from ({key: value for key, value in record.items() if key != gone} for gone in _CASE_KEYS if gone in record)
+        yield from (
+            (f"{gone!r} of {place}", {**record, place: left}) for (gone,), left in _without_a_key(record.get(place), 1)
+        )
+    for gone in _CASE_KEYS:
+        if gone in record:
+            yield repr(gone), {key: value for key, value in record.items() if key != gone}
 
 
 _OMITTED_FROM = ("state", "facts", "context")
@@ -428,7 +436,7 @@ def _without_a_key(values: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], d
         yield from (((gone, *path), {**values, gone: left}) for path, left in _without_a_key(inner, depth - 1))
 
 
-_SHOWN_MUTANTS = 5
+_SHOWN_MUTANTS = 12  # what is not shown costs another request
 
 
 def check_mutants(examined: ExaminedDraft) -> Iterator[Problem]:
@@ -446,7 +454,7 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
         yield problem_of(rule.draft, "untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
         shown = "; ".join(
-            f"({at}) {mutant.kind}: {mutant.text}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
+            f"({at}) {mutant.kind}: {mutant.change}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
         )
         text = f"no case notices these changes of the rule: {shown}; add a case for each whose verdict they change"
         yield problem_of(rule.draft, "mutant", text)

@@ -191,7 +191,7 @@ class GroupReader:
         for ruling in self.rulings(group) if draft is not None else ():
             if draft is None or ruling.is_own_words or ruling.is_kept(draft, self._context):
                 continue
-            for ambiguity in draft.ambiguities:
+            for ambiguity in sorted(draft.ambiguities, key=lambda each: not self._asks_about(ruling.question, each)):
                 other = self._other(draft, ambiguity)
                 if other is not None and ruling.is_kept(other, self._context):
                     draft = self._with_holding_cases(other)
@@ -289,8 +289,8 @@ class GroupReader:
             if draft is None or other is None:
                 yield ambiguity_question(ambiguity, self._context)
                 continue
-            if any(self._tells_apart(question, draft, other) for question in settled):
-                text = f"Another question decides some call of its sentence; not asked: {ambiguity.question}"
+            if any(self._decides(question, ambiguity, draft, other) for question in settled):
+                text = f"Another question about its sentence decides such a call; not asked: {ambiguity.question}"
                 find("decided_reading", text, [rule.id for rule in ambiguity.otherwise], blocking=False)
                 continue
             difference = whole.difference(draft, other)
@@ -302,9 +302,16 @@ class GroupReader:
             settled = [*settled, question]
             yield question
 
-    def _tells_apart(self, question: ReviewQuestion, first: Draft, second: Draft) -> bool:
-        """Whether the answer to a question about a call decides between two readings."""
-        return question.witness is not None and self._differ_at(question.witness, first, second)
+    def _decides(self, question: ReviewQuestion, ambiguity: Ambiguity, first: Draft, second: Draft) -> bool:
+        """Whether the answer to a question about a call decides between two readings.
+
+        One about other sentences does not: its call may be denied for what it asks about.
+        """
+        is_about = self._asks_about(question, ambiguity) and question.witness is not None
+        return is_about and self._differ_at(question.witness, first, second)
+
+    def _asks_about(self, question: ReviewQuestion, ambiguity: Ambiguity) -> bool:
+        return self._context.sentence(ambiguity.sentence).hash in question.sentences
 
     def _of_disputes(
         self, group: SentenceGroup, whole: WholeDocument, settled: Sequence[ReviewQuestion], find: Callable[..., None]

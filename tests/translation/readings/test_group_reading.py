@@ -247,6 +247,24 @@ def test_a_call_is_in_one_question() -> None:
     assert reading.questions == (replace(question, rules=("rule_1",)),)
 
 
+def test_a_call_of_another_sentence_does_not_decide() -> None:
+    """Both sentences deny its call in one of their readings; an answer chooses the reading that was asked about."""
+    last = len(PLANTED)
+    limit, other = flagged(1, LIMIT), flagged(last, replace(LIMIT, sentence=PLANTED[-1].sentence))
+    both = replace(
+        limit,
+        sentences=(1, last),
+        rules=(*limit.rules, *other.rules),
+        ambiguities=(*limit.ambiguities, *other.ambiguities),
+    )
+    first, second = read(both).questions
+    assert first.witness is not None
+    assert second.witness is not None
+    assert first.witness["proposed"] == second.witness["proposed"]
+    reading = read(both, answer(second, "not allowed"), earlier=[first, second])
+    assert [rule.rule["temporal"].partition("a ")[2] for rule in reading.draft.rules] == ["<= 100)", "< 100)"]
+
+
 def test_an_ambiguity_without_rules_is_a_question_in_words() -> None:
     """An answer is for the author, until it is known."""
     draft = replace(LIMIT.first.draft(1), ambiguities=(Ambiguity(1, "Which sense?", READINGS),))
