@@ -24,7 +24,7 @@ failed_output: ^Error
 labels: {untrusted: [read_mail], user: request}
 counters: {payouts: {on: "payout(to=t, amount=a)", key: t, sum: a}}
 constants: {limit: 500}
-define: {small(amount): amount <= limit}
+define: {small(amount): amount <= limit, night: hour(now) < 6}
 policies:
   - id: refund_limit
     temporal: forall(refund(amount=a), small(a))
@@ -35,8 +35,8 @@ policies:
 """The sample policy file of the page. The rules of the examples use its names."""
 
 _OVER = (
-    '{"id": "over it", "history": [{"tool": "login", "output": "ok", "time": "2026-01-31T09:30:00Z"}], '
-    '"facts": {"user": "ann"}, "now": "2026-01-31T10:00:00Z", "proposed": {"tool": "refund", "args": {"amount": '
+    '{"id": "over it", "history": [{"tool": "login", "output": "ok", "failed": false, "time": "2026-01-31T09:30:00Z"}'
+    '], "facts": {"user": "ann"}, "now": "2026-01-31T10:00:00Z", "proposed": {"tool": "refund", "args": {"amount": '
     '501}}, "label": 1, "rules": ["refund_limit"]}'
 )
 CASES = ('{"id": "at the limit", "proposed": {"tool": "refund", "args": {"amount": 500}}, "label": 0}', _OVER)
@@ -78,14 +78,14 @@ DATA = {
         "owner(state, id) is in the toolbox; the host gives facts"
     ),
     "forall(pay(to=t, amount=a), sum(f:pay(to=t), !failed(f), args(f).amount, within 24h) + a <= 1000)": "",
-    "forall(@writes(), count(f:@writes(), !failed(f)) < 2)": "a call in flight may count",
+    "forall(@writes(), count(f:@writes(), !failed(f)) < 2)": "so far; a call in flight may count",
     "forall(pay(id=i), !pending(f:pay(id=i)))": "none in flight",
     "forall(pay(user=u), since(login(user=u), !logout(user=u)))": "a login, and no logout after it",
     "forall(send(), previous(review()) && distinct(f:send(), args(f).to, within 1d) < 9 && elapsed < 9)": "",
     "forall(refund(id=o), some(f:get_order(id=o), output(f).paid == true, within 1h))": "",
     "forall(cancel(id=o), now - time(last(f:book(id=o), !failed(f))) <= 24h)": "",
     "forall(cancel(id=o), state.open[o] == true)": "a missing key is unknown",
-    "forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)": "first, last item",
+    "forall(book(legs=xs), xs[0].from == xs[len(xs) - 1].to)": "first, last item; a string has characters",
     'forall(cancel(id=o), time(state.start[o] + "-05:00") - now >= 24h)': "",
     'forall(pay(), weekday(now) <= 5 && hour(now, "Europe/Berlin") >= 9)': "",
     "forall(book(items=xs), len(xs) <= 5 && all(x in xs, x.price > 0) && "
@@ -112,9 +112,8 @@ DATA = {
 
 _RULES = """\
 A policy file is YAML. A rule judges the next tool call by the conversation so far, or the end of it.
-- An `id` is unique. Verdicts and cases name it.
-- `on_violation`: `block` (default) denies. `escalate` denies until a person approves; use it where somebody \
-may decide. `warn` lets it pass, `halt` also ends the conversation.
+- `on_violation`: `block` (default) denies. `escalate` denies until a person approves. \
+`warn` lets it pass, `halt` also ends the conversation.
 - Unknown denies, even with `warn`, and `rules` does not name the rule. A field, fact or state that is missing or \
 null, and a comparison of different kinds ("3" is not 3), is unknown, and so is its negation. Only `known(x)` tests it.
 - An absent or null argument of the proposed call is unknown: if it may be left out, write `!known(x) || x <= 5`; for \

@@ -104,15 +104,17 @@ class Call:
 
     Attributes:
         arguments: the argument of each parameter.
-        names: the variables and labels in scope at the call.
+        names: the variables and labels in scope at the call. Those that the body binds are others, and are renamed.
         place: the place of all nodes of the body; None keeps theirs, of the same text.
         fail: raises the error for a problem at the call.
+        shared: the variables and labels that the body does not bind, but uses from around it.
     """
 
     arguments: Mapping[str, ast.Term]
     names: Iterable[str]
     place: ast.Place | None
     fail: Callable[[str], Any]
+    shared: Iterable[str] = ()
 
 
 def expanded(body: ast.Term, call: Call) -> ast.Term:
@@ -127,7 +129,7 @@ def expanded(body: ast.Term, call: Call) -> ast.Term:
     if size > MAX_TERMS:
         call.fail(f"the definition expands to {size:,} terms; expected at most {MAX_TERMS:,}")
     used = {*call.names, *(name for argument in call.arguments.values() for name in _names(argument))}
-    bound = _bound(body) - call.arguments.keys()
+    bound = _bound(body) - call.arguments.keys() - {*call.shared}
     taken = used | bound
     renamed = {name: _fresh(name, taken) for name in sorted(bound & used)}
     term: ast.Term = _Expansion(call, renamed, taken).node(body)

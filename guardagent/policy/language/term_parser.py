@@ -495,7 +495,8 @@ class RuleParser:
         self._require_new(name, scope, "the value")
         term, inner = self._term(value, scope), scope.copy()
         inner.variables.add(str(name))
-        passed = Call({str(name): term}, (), None, lambda problem: self._fail(problem, name))
+        shared = scope.variables | scope.labels.keys()
+        passed = Call({str(name): term}, (), None, lambda problem: self._fail(problem, name), shared)
         return expanded(self._condition(body, inner), passed)
 
     def _require_new(self, name: Any, scope: BoundNames, what: str) -> None:

@@ -32,7 +32,6 @@ from guardagent.translation.examination.examined import (
     ExaminedDraft,
     ExaminedPolicy,
     ExaminedRule,
-    JudgedCase,
     Schema,
     ToolShapes,
     disagreement,

@@ -290,7 +290,7 @@ class GroupReader:
                 yield ambiguity_question(ambiguity, self._context)
                 continue
             if any(self._decides(question, ambiguity, draft, other) for question in settled):
-                text = f"Another question about its sentence decides such a call; not asked: {ambiguity.question}"
+                text = f"Not asked, since another question about its sentence decides it: {ambiguity.question}"
                 find("decided_reading", text, [rule.id for rule in ambiguity.otherwise], blocking=False)
                 continue
             difference = whole.difference(draft, other)

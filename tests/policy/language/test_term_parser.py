@@ -23,6 +23,7 @@ forall(f:pay(), let o = args(f).x in o.n <= 5 && o.k == 1) ~ forall(f:pay(), arg
 forall(f:pay(), let o = args(f) in let n = o.n in n < 5) ~ forall(f:pay(), args(f).n < 5)
 forall(pay(n=x), let y = x + 1 in any(z in [1], y == z)) ~ forall(pay(n=x), any(z in [1], x + 1 == z))
 forall(pay(n=x), let y = x in count(pay(n=y)) == 0) ~ forall(pay(n=x), count(pay(n=x)) == 0)
+forall(pay(u=b), let y = [b] in some(get(u=b, m=y))) ~ forall(pay(u=b), some(get(u=b, m=z), z == [b]))
 forall(f:pay(), count(pay(to=args(f).to)) < 2) ~ forall(f:pay(), count(pay(to=t), t == args(f).to) < 2)
 forall(pay(to=principal.id, n=n), n < 5) ~ forall(pay(to=t, n=n), t == principal.id -> n < 5)
 before(pay(id=i), true, get(owner=fact(a), id=i), true) ~ before(pay(id=i), true, get(owner=o, id=i), o == fact(a))
@@ -191,3 +192,24 @@ def test_a_tool_with_the_name_of_the_final_answer_is_refused() -> None:
 def test_a_slip_in_a_form_over_the_history_says_what_to_write(condition: str, problem: str) -> None:
     with pytest.raises(InputError, match=re.escape(problem)):
         read_rule(f"forall(pay(), {condition})")
+
+
+VALUES = ("n", "u", "args(f).n", "state.x[u]", "[n, u]", "count(g:get(u=u), args(g).n == n)", "last(get(u=u))")
+CONDITIONS = (
+    "{y} == 1 -> some(get(u=u))",
+    "some(get(u=u, n=n), {y} != n)",
+    "count(h:get(u=u), args(h).n == n && args(f).n == {y}) < 2",
+    "all(x in [1, n], {y} == x || some(get(u=u, n=x)))",
+    "since(get(u=u), !pay(u=u)) && known({y})",
+)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_with_a_name_means_the_value(value: str, condition: str) -> None:
+    """Also where its names, or names around it, are in the patterns of the condition."""
+    value = f"output({value})" if value.startswith("last") else value
+    named = f"forall(f:pay(u=u, n=n), let y = {value} in {condition.format(y='y')})"
+    rules = map(read_rule, (named, f"forall(f:pay(u=u, n=n), {condition.format(y=value)})"))
+    first, second = (shape(rule, Renamed()) for rule in rules)
+    assert first == second

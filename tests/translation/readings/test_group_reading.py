@@ -241,7 +241,7 @@ def test_a_call_is_in_one_question() -> None:
     (question,) = read(draft).questions
     known = read(other, known=[question])
     assert known.questions == ()
-    assert "not asked: Is 100 too much?" in known.findings[0].message
+    assert "decides it: Is 100 too much?" in known.findings[0].message
     reading = read(other, answer(question, "not allowed"), earlier=[question])
     assert [rule.rule for rule in reading.draft.rules] == [{"temporal": "forall(refund(amount=a), a < 100)"}]
     assert reading.questions == (replace(question, rules=("rule_1",)),)
