@@ -33,7 +33,8 @@ from guardagent.types import EMPTY, freeze
 
 PERIODS = (7, 30, 90)
 """The numbers of days that a report may have."""
-COUNTED = ("denied", "escalated", "warned", "approved", "rejected", "expired")
+COUNTED = ("denied", "escalated", "warned", "approved", "rejected", "expired", "unknown")
+"""What is counted; a rule that could not be checked denies as unknown."""
 _MAX_APPROVALS = 20_000  # that a report looks at
 _SAMPLE, _SAMPLE_SECONDS = 200, 0.5  # entries whose calls are judged again, and for how long
 _LOOK_SECONDS = 60  # how old a look at approvals and times gets
@@ -64,7 +65,7 @@ class LogCounts:
         counts, last, entry = RuleCounts(), self.last, None
         for entry in log.newest(tenant, self.last):
             last = max(last, entry.seq)
-            if '"rules":["' in entry.text:  # as every violation has it
+            if '"rules":["' in entry.text or '"errors":["' in entry.text:  # as every denial has one
                 counts.update(_violations(json.loads(entry.text)))
         if entry is None:
             return
@@ -76,11 +77,17 @@ class LogCounts:
 
 
 def _violations(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yields those of a verdict on a call, an answer or an end, but not of a candidate."""
+    """Yields those of a verdict on a call, an answer or an end, but not of a candidate.
+
+    An error begins with the name of its rule, if it has one; a redacted error has none.
+    """
     counted = _DECISIONS.get(str(fields.get("decision")))
     if fields.get("kind") != "shadow" and counted is not None:
-        for rule in dict.fromkeys(fields.get("rules") or ()):
-            yield str(fields.get("policy")), str(rule), str(fields.get("time"))[:10], counted
+        policy, day = str(fields.get("policy")), str(fields.get("time"))[:10]
+        errors = map(str, fields.get("errors") or ()) if isinstance(fields.get("errors"), list) else ()
+        unknown = (error.partition(": ")[0] for error in errors if ": " in error)
+        yield from ((policy, str(rule), day, counted) for rule in dict.fromkeys(fields.get("rules") or ()))
+        yield from ((policy, rule, day, "unknown") for rule in dict.fromkeys(unknown))
 
 
 class RuleReports:
@@ -125,7 +132,7 @@ class RuleReports:
         rules: dict[str, dict[str, Counter[str]]] = {rule: defaultdict(Counter) for rule in current.ids}
         for counts, names in sources:
             for (source, rule, day, counted), count in counts.items():
-                if source in names and day >= dates[0]:
+                if source in names and day >= dates[0] and (rule in rules or counted != "unknown"):
                     rules.setdefault(rule, defaultdict(Counter))[counted][day] += count
         total = {rule: sum(by_day.total() for by_day in counts.values()) for rule, counts in rules.items()}
         return {

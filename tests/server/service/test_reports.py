@@ -83,6 +83,16 @@ def test_an_obligation_that_was_not_met_counts_and_a_candidate_does_not(server: 
     assert set(_numbers(server)) == {"receipt"}
 
 
+def test_a_rule_that_could_not_be_checked_counts(server: LocalServer) -> None:
+    """A call that it denied as unknown is no call on which it did nothing."""
+    agent = server.client()
+    agent.session("s1")
+    agent.run("s1", "c1", "login", user="ann")
+    agent.check("s1", "c2", "refund", order="a", amount="all of it")
+    assert _numbers(server) == {"small_refunds": {"unknown": 1}}
+    assert "small_refunds" not in server.service.rules.report("shop", "default", 7)["never"]
+
+
 def test_another_policy_of_the_tenant_has_its_own_numbers(tmp_path: Path) -> None:
     settings = local_settings(tmp_path)
     (other := tmp_path / "other.yaml").write_text("version: 1\npolicies:\n  - {id: none, temporal: G(!tool:refund)}\n")
