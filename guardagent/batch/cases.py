@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,6 +49,7 @@ def session_of(policies: Policies, case: Case) -> Session:
         clock=lambda: case.now,
         counters=new_counters(policies),
         principal=case.principal,
+        messages=case.messages,
         on_difference=False,
     )
     for event in case.history:
@@ -58,9 +60,13 @@ def session_of(policies: Policies, case: Case) -> Session:
 def judge_case(policies: Policies, case: Case) -> Verdict:
     """Judges the proposed call alone: violations in the history are not reported again.
 
-    A violation that depends on the unknown outcome of an earlier call has a reason more, which says so.
+    A violation that depends on the unknown outcome of an earlier call has a reason more, which says so, and what could
+    not be checked in a history whose times go back.
     """
     verdict = _check(policies, case)
+    times = [event.time for event in (*case.history, Event("", {}, time=case.now)) if event.time is not None]
+    if verdict.errors and any(later < earlier for earlier, later in pairwise(times)):
+        verdict = verdict.changed(reasons=(*verdict.reasons, _GOES_BACK))
     unknown = sorted({event.tool for event in case.history if event.tool and event.status == "unknown"})
     if not unknown or not verdict.violations:
         return verdict
@@ -70,6 +76,9 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
     hint = f"{UNKNOWN_OUTCOME}{', '.join(map(repr, unknown))} is unknown; if it succeeded, give the call "
     hint += "'\"failed\": false', or the policy 'failed_output'"
     return verdict.changed(reasons=(*verdict.reasons, hint))
+
+
+_GOES_BACK = "the times of the case go back, and the time of such a call is unknown; give the calls in their order"
 
 
 def _check(policies: Policies, case: Case) -> Verdict:

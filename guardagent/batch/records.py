@@ -42,9 +42,11 @@ _CASE = {
     "user_confirmed": BOOLEAN,
     "facts": FACTS,
     "principal": _PRINCIPAL,
+    "messages": OBJECTS,
     "label": KeyType(int, "0 or 1"),
     "rules": KeyType(list, "a list of the ids of policies"),
 }
+_MESSAGE = {"role": KeyType(str, "a role, such as 'user'")}
 _TASK = {"task": KeyType(str, "a string"), "success": BOOLEAN}
 _TRACE = {"id": _ID, "events": OBJECTS, "state": OBJECT, "facts": FACTS, "principal": _PRINCIPAL}
 _OF_TRACE = {  # in the record of a single event
@@ -69,6 +71,7 @@ class Case:
         facts: `user_confirmed` and `context`, and `facts` over them.
         now: the time of the proposed call; None if the case has none, so that it is unknown.
         principal: on whose behalf the agent acts; None if it is unknown.
+        messages: the chat messages (`role`, `content`) so far; empty if they are unknown.
         label, rules: the expectation; None if the case has none. No rule sees them.
     """
 
@@ -81,6 +84,7 @@ class Case:
     rules: tuple[str, ...] | None = None
     now: Instant | None = None
     principal: SessionPrincipal | None = None
+    messages: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def read_case(text: str, path: Path | str, line: int, failed_output: Any = None)
         record.strings("rules"),
         record.instant("now"),
         _principal(record),
+        tuple(part.values for part in record.objects_at("messages", _MESSAGE)) if "messages" in record.values else (),
     )
 
 

@@ -27,6 +27,7 @@ from guardagent.translation.drafts import (
     new_facts,
     selected,
     with_cases,
+    with_declarations,
 )
 from guardagent.translation.reference import language_reference
 from guardagent.translation.requests import ModelRequests, entry_of, read_answer
@@ -96,7 +97,7 @@ class DraftAuthor:
             rulings = self._answers(part)
             text = sentences_text(map(self._context.sentence, part))
             answer = self._ask(rulings, {"sentences": text}, self._read(part))
-            return DraftResult(tuple(part), replace(answer, rulings=tuple(rulings)))
+            return DraftResult(tuple(part), with_declarations(replace(answer, rulings=tuple(rulings)), {}))
 
         try:
             return self._model.divided(draft, sentences)
@@ -211,7 +212,7 @@ class _Correction:
         """Yields why the last correction of the rules that have some problems does not count."""
         names = {rule.id for rule in self.part(problems).rules}
         for problem in self.refused:
-            if problem.rule in names:
+            if problem.rule in names or not problem.rule:
                 yield replace(problem, message=f"your correction of it was not taken: {problem.message}")
 
     def fail(self, error: str, *, is_interrupted: bool = False) -> None:
@@ -249,6 +250,8 @@ def _fits(part: Draft, others: Sequence[Draft]) -> bool:
 def shares(answer: Draft, parts: Sequence[Draft]) -> list[Draft]:
     """Divides an answer about parts of several drafts: a rule belongs to the part with its id, or else its sentences.
 
+    Each has all declarations and facts, also for the rules that stay as they are.
+
     Raises:
         AnswerError: two rules have the same id.
     """
@@ -268,7 +271,8 @@ def shares(answer: Draft, parts: Sequence[Draft]) -> list[Draft]:
         doubts[owner([doubt.sentence], next((rule.id for rule in doubt.otherwise), ""))].append(doubt)
     try:
         pairs = zip(parts, rules, doubts, strict=True)
-        return [selected([answer], part.sentences, own, own_doubts) for part, own, own_doubts in pairs]
+        own_answers = (selected([answer], part.sentences, own, own_doubts) for part, own, own_doubts in pairs)
+        return [replace(each, declarations=answer.declarations, facts=answer.facts) for each in own_answers]
     except InputError as error:
         raise AnswerError(str(error)) from None
 
@@ -316,15 +320,11 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
     gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= others}
     rules = (*(rule for rule in draft.rules if rule.id not in gone), *answer.rules)
     order = {rule.id: at for at, rule in enumerate(draft.rules)}
-    return replace(
+    result = replace(
         answer,
         sentences=draft.sentences,
         rules=tuple(sorted(rules, key=lambda rule: order.get(rule.id, len(order)))),
-        declarations={
-            key: {**draft.declarations.get(key, {}), **answer.declarations.get(key, {})}
-            for key in DECLARATIONS
-            if key in draft.declarations or key in answer.declarations
-        },
+        declarations=draft.declarations,
         facts=tuple(dict.fromkeys((*draft.facts, *answer.facts))),
         declined={
             **{number: why for number, why in draft.declined.items() if number not in covered | questioned},
@@ -336,6 +336,7 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
         ),
         rulings=tuple(dict.fromkeys((*draft.rulings, *answer.rulings))),
     )
+    return with_declarations(result, answer.declarations)
 
 
 def _insists(first: DraftResult, second: DraftResult) -> bool:
@@ -369,13 +370,14 @@ def problems_text(problems: Iterable[Problem]) -> str:
 
 
 _ABOUT_CASES = ("case", "mutant", "reading")
+_ABOUT_WORDS = ("syntax", "grounding", "id", "message", "sentence")
 _SHOWN_CASES = 2
 
 
 def with_shown_cases(rule: RuleDraft, problems: Iterable[Problem]) -> RuleDraft:
-    """Returns a rule of which only cases have problems with these and two others; any other rule with all cases."""
-    own = [problem for problem in problems if problem.rule == rule.id]
-    if not own or any(each.kind not in _ABOUT_CASES or (each.fatal and not each.case) for each in own):
+    """Returns a rule with the cases that problems name, and two others; with all cases if what it means is wrong."""
+    own = [problem for problem in problems if problem.rule == rule.id and problem.kind not in _ABOUT_WORDS]
+    if any(each.kind not in _ABOUT_CASES or (each.fatal and not each.case) for each in own):
         return rule
     named = {problem.case for problem in own}
     others = [case for case in rule.cases if str(case.get("id")) not in named][:_SHOWN_CASES]
@@ -489,9 +491,10 @@ def read_draft(
         AnswerError: the answer is not a draft, or is about a sentence that the document does not have.
     """
     content = read_answer(answer, _DraftAnswer)
-    if not (content.rules or content.declined or content.ambiguous):
+    if not (content.rules or content.declined or content.ambiguous or (existing and content.declarations)):
+        changes = ", or the 'declarations' that change" if existing else ""
         raise AnswerError(
-            "the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them"
+            f"the answer has no 'rules' and no 'declined' sentences; expected each sentence in one of them{changes}"
         )
     if unknown := [key for key in content.declarations if key not in DECLARATIONS]:
         raise AnswerError(f"declarations: unknown key {unknown[0]!r:.80}{name_hint(unknown[0], DECLARATIONS)}")

@@ -221,11 +221,13 @@ def selected(
         raise InputError(f"two drafts have a rule {twice[0]!r}; expected another id for each rule")
     others = [rule.source for ambiguity in ambiguities for rule in ambiguity.otherwise]
     text = _text([*(rule.source for rule in rules), *others])
+    declarations = _needed(text, [draft.declarations for draft in drafts])
+    text += _text(declarations)
     seen = [set(draft.rulings) for draft in drafts]
     return Draft(
         sentences,
         tuple(rules),
-        _needed(text, drafts),
+        declarations,
         tuple(dict.fromkeys(fact for draft in drafts for fact in draft.facts if _mentions(text, fact.name))),
         {number: why for draft in drafts for number, why in draft.declined.items() if number in sentences},
         tuple(ambiguities),
@@ -233,15 +235,36 @@ def selected(
     )
 
 
-def _needed(text: str, drafts: Sequence[Draft]) -> Mapping[str, Mapping[str, Any]]:
+Declared = Mapping[str, Mapping[str, Any]]
+
+
+def with_declarations(draft: Draft, newer: Declared) -> Draft:
+    """Returns a draft with other declarations in place of those with the same names, and without those it does not use.
+
+    A definition is the same with other parameters.
+    """
+    names = {(key, _base(name)) for key, of_key in newer.items() for name in of_key}
+    older = {
+        key: {name: value for name, value in of_key.items() if (key, _base(name)) not in names}
+        for key, of_key in draft.declarations.items()
+    }
+    rules = (*draft.rules, *(rule for ambiguity in draft.ambiguities for rule in ambiguity.otherwise))
+    return replace(draft, declarations=_needed(_text([rule.source for rule in rules]), [older, newer]))
+
+
+def _base(name: str) -> str:
+    return name.partition("(")[0]
+
+
+def _needed(text: str, declared_by: Iterable[Declared]) -> Declared:
     """The declarations that a text mentions, and those that these mention."""
     declarations: dict[str, dict[str, Any]] = {}
-    declared = [(key, *pair) for draft in drafts for key, names in draft.declarations.items() for pair in names.items()]
+    declared = [(key, *pair) for each in declared_by for key, names in each.items() for pair in names.items()]
     waiting = [text]
     while waiting:
         mentioned = waiting.pop()
         for key, name, value in declared:
-            if not _mentions(mentioned, name.partition("(")[0]):
+            if not _mentions(mentioned, _base(name)):
                 continue
             known = declarations.setdefault(key, {})
             if name not in known:
@@ -270,7 +293,7 @@ def joined(drafts: Sequence[Draft]) -> Draft:
 
 # --- cases as text
 
-_KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "now")
+_KNOWN = ("user_confirmed", "context", "facts", "state", "principal", "messages", "now")
 _OF_CALLS = ("tool", "args", "output", "failed")
 
 

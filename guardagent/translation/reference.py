@@ -100,6 +100,7 @@ DATA = {
     ),
     'forall(f:*(), tool(f) != "sudo" && !mentions(args(f), "W0"))': "* is any tool",
     'forall(answer(text=t), !mentions(t, "secret"))': "the final answer is a call of `answer`",
+    "forall(send(to=t), mentions(text(user), t))": "the user's messages name it",
     "forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)": "over all conversations",
     "forall(pay(amount=a), shop.small(a))": "a definition of an included file",
     'flow(untrusted -> send(to=t), t == "ann@example.com")': "no argument comes from there, unless …",
@@ -134,7 +135,7 @@ stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
 def language_reference() -> str:
-    """The page in Markdown: at most 9,800 characters."""
+    """The page in Markdown: at most 9,900 characters."""
     sections = [
         f"# GuardAgent policies\n\n{_RULES}",
         f"```yaml\n{FILE}```\n\nCases, one per line:\n\n```json\n{chr(10).join(CASES)}\n```\n",

@@ -31,6 +31,7 @@ class ExampleConversation:
     facts: Mapping[str, Any] = field(default_factory=dict)
     state: Any = None
     roles: tuple[str, ...] | None = None
+    messages: tuple[Mapping[str, str], ...] = ()
 
 
 def call(tool: str, output: Any = None, *, failed: bool | None = False, after: float = 0, **args: Any) -> ExampleCall:
@@ -164,6 +165,10 @@ CONVERSATIONS: dict[str, tuple[ExampleConversation, ExampleConversation]] = {
     'forall(answer(text=t), !mentions(t, "secret"))': (
         talk(call("answer", text="hello")),
         talk(call("answer", text="a secret")),
+    ),
+    "forall(send(to=t), mentions(text(user), t))": (
+        talk(call("send", to="ann"), messages=({"role": "user", "content": "Write to ann."},)),
+        talk(call("send", to="ann"), messages=({"role": "user", "content": "Write to bo."},)),
     ),
     "forall(payout(to=t, amount=a), counter(payouts, t) + a <= limit)": (
         talk(call("payout", to="c", amount=300), call("payout", to="c", amount=200)),

@@ -130,7 +130,7 @@ def expanded(body: ast.Term, call: Call) -> ast.Term:
         call.fail(f"the definition expands to {size:,} terms; expected at most {MAX_TERMS:,}")
     used = {*call.names, *(name for argument in call.arguments.values() for name in _names(argument))}
     bound = _bound(body) - call.arguments.keys() - {*call.shared}
-    taken = used | bound
+    taken = used | bound | {*call.shared}
     renamed = {name: _fresh(name, taken) for name in sorted(bound & used)}
     term: ast.Term = _Expansion(call, renamed, taken).node(body)
     return term

@@ -86,7 +86,7 @@ def _joined(record: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any
     return {
         **record,
         **{key: value for key, value in joined.items() if value is not None},
-        **{key: case[key] for key in ("now", "user_confirmed") if key in case and key not in record},
+        **{key: case[key] for key in ("now", "user_confirmed", "messages") if key in case and key not in record},
         "history": _history(history, record.get("history", ())),
         "proposed": {**record["proposed"], "args": {**_named(others, change), **own}},
     }

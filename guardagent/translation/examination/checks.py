@@ -67,8 +67,11 @@ def check_syntax(examined: ExaminedDraft) -> Iterator[Problem]:
         text = f"no rule can load, since the rest of the policy file is wrong: {loaded.frame_problem}"
         yield Problem("syntax", text, sentences=everywhere, fatal=True)
         return
-    for problem in loaded.declarations.values():
-        yield Problem("syntax", f"a declaration does not load: {problem}", sentences=everywhere, fatal=True)
+    for name, problem in loaded.declarations.items():
+        users = [rule for rule in examined.draft.rules if _uses_broken(rule, {name: problem})]
+        about = {number for rule in users for number in rule.quotes}
+        sentences = tuple(sorted(about & {*everywhere} or about or everywhere))
+        yield Problem("syntax", f"a declaration does not load: {problem}", sentences=sentences, fatal=True)
     wrong = [(rule, problem) for rule, (_, problem) in zip(examined.draft.rules, loaded.rules, strict=True) if problem]
     for rule, problem in wrong:
         if not _uses_broken(rule, loaded.declarations):
@@ -323,7 +326,7 @@ def check_outputs(examined: ExaminedDraft) -> Iterator[Problem]:
 
 
 _FEWEST_CASES = 4
-_CASE_KEYS = ("now", "principal", "user_confirmed", "state", "facts", "context")
+_CASE_KEYS = ("now", "principal", "messages", "user_confirmed", "state", "facts", "context")
 
 
 def check_cases(examined: ExaminedDraft) -> Iterator[Problem]:

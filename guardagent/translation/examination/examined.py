@@ -74,7 +74,7 @@ def disagreement(rule: str, judged_case: JudgedCase) -> str:
     if judged_case.outcome == "unknown" and expects_violation(case, rule):
         return (
             f"{name} expects a violation, but the call is denied only because something is unknown: "
-            f"{'; '.join(verdict.errors):.300}; give the case the missing values, or expect rules []"
+            f"{'; '.join(verdict.reasons):.400}; give the case the missing values, or expect rules []"
         )
     if case.label not in (None, verdict.label) or (case.rules is not None and set(case.rules) != set(verdict.rules)):
         return f"{name}: expected {_expectation(case)}, got {_shown_verdict(verdict)}; the rule or the case is wrong"
@@ -107,8 +107,8 @@ def _expectation(case: Expectation) -> str:
 
 
 def _shown_verdict(verdict: Verdict) -> str:
-    reasons = "; ".join((*verdict.reasons, *verdict.errors))
-    because = f", because: {reasons:.300}" if reasons else ""
+    reasons = "; ".join(verdict.reasons)
+    because = f", because: {reasons:.400}" if reasons else ""
     return f"label {verdict.label} with rules {list(verdict.rules)}{because}"
 
 
