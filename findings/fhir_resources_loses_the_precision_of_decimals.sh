@@ -2,7 +2,7 @@
 # Version: fhir.resources 8.3.0
 # Source: the FHIR specification, data types, decimal: the precision has significance (0.010 is another value than 0.01)
 #   and implementations preserve it; the field of the class is a decimal.Decimal.
-# Behaviour: 1.00 comes in as Decimal('1.0') and goes out as 1.0, and the last of 18 digits are lost, without a word.
+# Behaviour: 1.00 comes in as Decimal('1.0') and goes out as 1.0, and the last of 18 digits is lost, without a word.
 #   What a validated resource writes is not what was measured.
 # Output seen:
 #   1.00 -> Decimal('1.0') -> 1.0
