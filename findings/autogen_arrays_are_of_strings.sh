@@ -1,9 +1,9 @@
 #!/bin/sh
 # Version: autogen-core 0.7.5
-# Source: JSON Schema: an array without items has items of any kind. The docstring of schema_to_pydantic_model, with which
-#   AutoGen makes the arguments of MCP tools, lists array, items and minimum among what it supports.
-# Behaviour: such an array is one of strings: [1] is refused, and the schema made of the model tells the LLM so. The bound of
-#   an item is dropped, though the bound of the property itself holds, and nothing is raised.
+# Source: JSON Schema: an array without items has items of any kind. The docstring of schema_to_pydantic_model, with
+#   which AutoGen makes the arguments of MCP tools, lists array, items and minimum among what it supports.
+# Behaviour: such an array is one of strings: [1] is refused, and the schema made of the model tells the LLM so. The
+#   bound of an item is dropped, though the bound of the property itself holds, and nothing is raised.
 # Output seen:
 #   shown to the model: {'type': 'string'}
 #   array [1]: refused

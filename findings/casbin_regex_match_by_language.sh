@@ -2,8 +2,8 @@
 # Version: casbin 1.43.0 (PyPI), beside casbin 5.51.1 (npm)
 # Source: the page on functions of Casbin's documentation, one for all its languages: regexMatch is whether a string
 #   matches a regular expression. The original in Go finds it anywhere, as Node's does.
-# Behaviour: in Python it must begin where the string begins, though it need not reach the end. The same model and policy
-#   allow a request in one language and refuse it in the other.
+# Behaviour: in Python it must begin where the string begins, though it need not reach the end. The same model and
+#   policy allow a request in one language and refuse it in the other.
 # Output seen:
 #   Python /v1/topic/create True /v2/v1/topic/create False
 #   Node /v1/topic/create true /v2/v1/topic/create true

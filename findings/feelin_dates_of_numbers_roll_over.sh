@@ -1,9 +1,9 @@
 #!/bin/sh
 # Version: @bpmn-io/feelin 6.1.1 (npm)
-# Source: the DMN specification, FEEL, date and time functions: date(year, month, day) has the month from 1 to 12 and a day
-#   of that month; an argument outside of its domain makes the result null, as it does for the same date as a text.
-# Behaviour: a date or time of numbers rolls over: February 30 is March 2, a 13th month is January of the next year, and 25
-#   o'clock is 1 o'clock. There is no warning. The texts of the same dates are null.
+# Source: the DMN specification, FEEL, date and time functions: date(year, month, day) has the month from 1 to 12 and a
+#   day of that month; an argument outside of its domain makes the result null, as it does for the same date as a text.
+# Behaviour: a date or time of numbers rolls over: February 30 is March 2, a 13th month is January of the next year, and
+#   25 o'clock is 1 o'clock. There is no warning. The texts of the same dates are null.
 # Output seen:
 #   date(2021, 2, 30) = date("2021-03-02") -> true
 #   date(2021, 13, 1) = date("2022-01-01") -> true

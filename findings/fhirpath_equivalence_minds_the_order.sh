@@ -2,8 +2,8 @@
 # Version: fhirpath 5.2.2 (npm) and fhirpathpy 2.2.4, beside fhirpathrs 0.1.5
 # Source: the FHIRPath specification, ~ (Equivalent): for collections of several items, each item has an equivalent one,
 #   and the comparison does not depend on the order. (= does.)
-# Behaviour: for fhirpath and fhirpathpy ~ depends on the order as = does, so a patient whose given names stand in another
-#   order is another one; ~ only forgives the case of letters. fhirpathrs follows the specification.
+# Behaviour: for fhirpath and fhirpathpy ~ depends on the order as = does, so a patient whose given names stand in
+#   another order is another one; ~ only forgives the case of letters. fhirpathrs follows the specification.
 # Output seen:
 #   fhirpath Patient.name.given ~ ('ann' | 'Mary') true ~ ('Mary' | 'Ann') false
 #   fhirpathpy (1 | 2) ~ (1 | 2) True (1 | 2) ~ (2 | 1) False

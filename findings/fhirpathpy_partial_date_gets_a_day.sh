@@ -3,8 +3,8 @@
 # Source: the FHIRPath specification, toDate(): a text of the format YYYY-MM-DD is converted, and a partial one such as
 #   '2012-01' gives a partial date, @2012-01.
 # Behaviour: the day is filled from the day of the run: '2012-01' becomes the day of today in January 2012, as a time at
-#   midnight. The same data give other dates on other days; a year keeps its precision. fhirpath, in JavaScript, keeps the
-#   month, too.
+#   midnight. The same data give other dates on other days; a year keeps its precision. fhirpath, in JavaScript, keeps
+#   the month, too.
 # Output seen (on the 30th of a month):
 #   fhirpathpy '2012' 2012 '2012-01' 2012-01-30T00:00:00
 #   fhirpath '2012' 2012 '2012-01' 2012-01

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Version: json-schema-to-pydantic 0.5.0, with pydantic 2.14.4
-# Source: the README: it makes Pydantic models from JSON schemas and supports constraints, validations and the combiners.
-#   The schema of a Pydantic model is such a schema.
+# Source: the README: it makes Pydantic models from JSON schemas and supports constraints, validations and the
+#   combiners. The schema of a Pydantic model is such a schema.
 # Behaviour: minimum holds for a property itself. Below anyOf (as Pydantic writes an optional field), items or
-#   additionalProperties it is dropped without a warning, and values of a dict may have any type. The model made from the
-#   schema of another one takes what that one refuses.
+#   additionalProperties it is dropped without a warning, and values of a dict may have any type. The model made from
+#   the schema of another one takes what that one refuses.
 # Output seen:
 #   plain 3: original refuses, copy refuses
 #   optional 3: original refuses, copy takes

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Version: outlines_core 0.2.14, beside jsonschema 4.26.0
-# Source: JSON Schema, allOf: an instance is valid if it is valid against each of the schemas. The README of outlines_core:
-#   it builds regular expressions from JSON schemas, for text that follows them.
-# Behaviour: the expressions of the schemas are put one behind the other. A value that the schema allows does not match, and
-#   what matches is two values in a row: no JSON. A keyword that the library does not know, such as not, is an error.
+# Source: JSON Schema, allOf: an instance is valid if it is valid against each of the schemas. The README of
+#   outlines_core: it builds regular expressions from JSON schemas, for text that follows them.
+# Behaviour: the expressions of the schemas are put one behind the other. A value that the schema allows does not match,
+#   and what matches is two values in a row: no JSON. A keyword that the library does not know, such as not, is an
+#   error.
 # Output seen:
 #   expression: \{[ ]?"size"[ ]?:[ ]?(("S"|"M")"M")[ ]?\}
 #   {"size": "M"} valid: True matches: False

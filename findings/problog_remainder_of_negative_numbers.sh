@@ -2,8 +2,8 @@
 # Version: problog 2.3.0
 # Source: ISO Prolog, evaluable functors: rem has the sign of the dividend, mod that of the divisor; round(2.5) is 3.
 #   ProbLog extends Prolog and has the functors under these names. is_list holds for proper lists.
-# Behaviour: rem is mod; a half goes to the even neighbour, as in Python; and is_list holds for a list whose end is unknown.
-#   mod and truncate are as in ISO Prolog.
+# Behaviour: rem is mod; a half goes to the even neighbour, as in Python; and is_list holds for a list whose end is
+#   unknown. mod and truncate are as in ISO Prolog.
 # Output seen:
 #   -7 rem 2 is 1
 #   -7 mod 2 is 1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Version: semantic-kernel 1.45.0 with mcp 1.30.0
 # Source: the MCP specification, prompts: an argument of a prompt says with required whether it must be provided.
-# Behaviour: the plugin for MCP requires every argument. A prompt whose second argument is optional cannot be used with the
-#   first alone, and what the LLM is shown says so, too; the session that the plugin holds gets it.
+# Behaviour: the plugin for MCP requires every argument. A prompt whose second argument is optional cannot be used with
+#   the first alone, and what the LLM is shown says so, too; the session that the plugin holds gets it.
 # Output seen:
 #   server: {'topic': True, 'style': False}
 #   shown to the model: ['topic', 'style']

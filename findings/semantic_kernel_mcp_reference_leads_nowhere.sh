@@ -1,9 +1,9 @@
 #!/bin/sh
 # Version: semantic-kernel 1.45.0 with mcp 1.30.0
-# Source: JSON Schema, $ref: a reference is resolved in the schema that it stands in. The input schema of an MCP tool has its
-#   types in $defs, as Pydantic writes a parameter that is a model.
-# Behaviour: the plugin for MCP takes the properties out of the schema and leaves $defs behind. The function that the LLM is
-#   shown has a reference to nothing, so it knows no field of the argument. No step warns.
+# Source: JSON Schema, $ref: a reference is resolved in the schema that it stands in. The input schema of an MCP tool
+#   has its types in $defs, as Pydantic writes a parameter that is a model.
+# Behaviour: the plugin for MCP takes the properties out of the schema and leaves $defs behind. The function that the
+#   LLM is shown has a reference to nothing, so it knows no field of the argument. No step warns.
 # Output seen:
 #   server: ['$defs', 'properties', 'required', 'title', 'type'] {'$ref': '#/$defs/Item'}
 #   shown to the model: ['properties', 'required', 'type'] {'$ref': '#/$defs/Item'}

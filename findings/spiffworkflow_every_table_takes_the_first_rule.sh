@@ -1,8 +1,8 @@
 #!/bin/sh
 # Version: SpiffWorkflow 3.2.0
-# Source: the DMN specification, hit policies: with UNIQUE (the default) only one rule may match and a second is an error,
-#   ANY is an error if the outputs differ, RULE ORDER has the outputs of all, and COLLECT with the aggregation SUM has their
-#   sum. The library reads such files as other modelers write them.
+# Source: the DMN specification, hit policies: with UNIQUE (the default) only one rule may match and a second is an
+#   error, ANY is an error if the outputs differ, RULE ORDER has the outputs of all, and COLLECT with the aggregation
+#   SUM has their sum. The library reads such files as other modelers write them.
 # Behaviour: a table of any policy but COLLECT takes the first rule that matches, without an error or warning, and an
 #   aggregation is left out. Two rules match in the run, with the fees 10 and 20.
 # Output seen:

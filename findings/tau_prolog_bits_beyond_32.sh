@@ -1,9 +1,9 @@
 #!/bin/sh
 # Version: tau-prolog 0.3.4 (npm)
-# Source: ISO Prolog: an integer beyond the flags max_integer and min_integer is an evaluation error; within them shifts and
-#   /\ are those of the integer. The flag max_integer of the library is 9007199254740991.
-# Behaviour: sums and products beyond the flag raise int_overflow, but the operators of bits take 32 bits of a number and
-#   answer without an error: a shift by 40 is one by 8.
+# Source: ISO Prolog: an integer beyond the flags max_integer and min_integer is an evaluation error; within them shifts
+#   and /\ are those of the integer. The flag max_integer of the library is 9007199254740991.
+# Behaviour: sums and products beyond the flag raise int_overflow, but the operators of bits take 32 bits of a number
+#   and answer without an error: a shift by 40 is one by 8.
 # Output seen:
 #   X is 4294967296 + 1 -> X = 4294967297
 #   X is 1 << 40 -> X = 256

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Version: vakt 1.6.0 and py-abac 0.4.1
-# Source: the docstrings. vakt: AllNotIn asks "Are all the items not in the list?", AnyNotIn whether any are not. py-abac:
-#   AllNotIn is the condition that all values are not in the collection, AnyNotIn that any are not.
-# Behaviour: in both AllNotIn holds as soon as one item is not in the list, so it says what AnyNotIn should; an empty list
-#   apart. AnyNotIn of py-abac holds only if no item is, which is what AllNotIn should say: there the two are swapped. A
-#   policy that moves from one library to the other keeps its words and changes its meaning.
+# Source: the docstrings. vakt: AllNotIn asks "Are all the items not in the list?", AnyNotIn whether any are not.
+#   py-abac: AllNotIn is the condition that all values are not in the collection, AnyNotIn that any are not.
+# Behaviour: in both AllNotIn holds as soon as one item is not in the list, so it says what AnyNotIn should; an empty
+#   list apart. AnyNotIn of py-abac holds only if no item is, which is what AllNotIn should say: there the two are
+#   swapped. A policy that moves from one library to the other keeps its words and changes its meaning.
 # Output seen (for the list read, write):
 #   items: read, list; vakt AllNotIn True, AnyNotIn True; py-abac AllNotIn True, AnyNotIn False
 #   items: list, get; vakt AllNotIn True, AnyNotIn True; py-abac AllNotIn True, AnyNotIn True

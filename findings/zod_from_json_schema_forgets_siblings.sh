@@ -1,9 +1,10 @@
 #!/bin/sh
 # Version: zod 4.6.7 (npm)
-# Source: JSON Schema: all keywords of a schema apply, also those beside $ref, enum or properties, and required may name a
-#   property that properties does not list. z.fromJSONSchema throws for the keywords that it does not support, such as not.
-# Behaviour: it takes four schemas without an error and forgets a part of each: a bound beside $ref, a bound beside enum, a
-#   required name without a property, and anyOf beside properties. What the schema forbids passes.
+# Source: JSON Schema: all keywords of a schema apply, also those beside $ref, enum or properties, and required may name
+#   a property that properties does not list. z.fromJSONSchema throws for the keywords that it does not support, such as
+#   not.
+# Behaviour: it takes four schemas without an error and forgets a part of each: a bound beside $ref, a bound beside
+#   enum, a required name without a property, and anyOf beside properties. What the schema forbids passes.
 # Output seen:
 #   minimum beside $ref, 1: passes
 #   minimum beside enum, 1: passes
