@@ -39,6 +39,7 @@ for items, expected in SEEN.items():
     rules = (vakt_rules.AllNotIn, vakt_rules.AnyNotIn)
     answers = [rule("read", "write").satisfied(list(items)) for rule in rules]
     answers += [py_abac(condition, list(items)) for condition in ("AllNotIn", "AnyNotIn")]
-    print("items: {}; vakt AllNotIn {}, AnyNotIn {}; py-abac AllNotIn {}, AnyNotIn {}".format(", ".join(items), *answers))
+    text = "vakt AllNotIn {}, AnyNotIn {}; py-abac AllNotIn {}, AnyNotIn {}".format(*answers)
+    print(f"items: {', '.join(items)}; {text}")
     assert answers == expected
 PYTHON
