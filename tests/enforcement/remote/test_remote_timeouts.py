@@ -34,7 +34,7 @@ def test_a_tool_behind_a_gateway_has_the_time_of_the_policy(tmp_path: Path) -> N
         return HostCall("call_tool", {"name": name, "arguments": {"page": page}}, "c1", f"{name} {page}")
 
     async def run() -> None:
-        with pytest.raises(ToolTimeoutError, match="after 0.05 s"):
+        with pytest.raises(ToolTimeoutError, match=r"after 0\.05 s"):
             await arun(guard, call("export", 1), tool)
         with pytest.raises(ToolDenied):  # it may have done its work
             await arun(guard, call("export", 1), tool)
