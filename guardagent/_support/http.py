@@ -464,7 +464,7 @@ def _protocol(seconds: float) -> Any:
         deadline: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+            super().connection_made(_JoiningTransport(transport, self.loop))
             self.expect_request()
 
         def on_response_complete(self) -> None:
@@ -486,6 +486,35 @@ def _protocol(seconds: float) -> Any:
                 self.transport.abort()
 
     return PunctualProtocol
+
+
+class _JoiningTransport:
+    """A transport that sends together what is written in one turn of the event loop.
+
+    uvicorn writes the head of an answer and its body apart: the client would wake up twice, and in between take the
+    processor from the server.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts = list[bytes]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts.clear()
 
 
 def _faster_protocol() -> Any:

@@ -250,6 +250,7 @@ class CallLifecycle(ABC):
         work: Operation,
         outcome: Callable[[Any], Outcome | None] = Outcome,
         failure: Callable[[BaseException], Outcome | None] = Outcome.of_error,
+        late: Callable[[ToolTimeoutError], Outcome] = Outcome.of_error,
     ) -> Procedure[Any]:
         """Runs a tool, records its outcome and returns its output.
 
@@ -265,6 +266,7 @@ class CallLifecycle(ABC):
             work: runs the tool.
             outcome: maps the tool's result to the call's outcome; None if the call has not ended.
             failure: maps the tool's error to the call's outcome; None if the call has not ended.
+            late: the same for a tool that was cancelled, where a host knows that it had not begun.
         """
         if (seconds := self.timeout(call)) is not None:
             work = within_time(work, call.tool, seconds)
@@ -274,7 +276,7 @@ class CallLifecycle(ABC):
             yield from self.withdraw(call, str(error), used=True)
             raise ToolDenied(call.tool, unchecked_verdict(str(error), checked_by="policy")) from None
         except ToolTimeoutError as error:
-            yield from self.after(call, Outcome(str(error), failed=None))
+            yield from self.after(call, late(error))
             raise
         except BaseException as error:
             if (failed := failure(error)) is not None:

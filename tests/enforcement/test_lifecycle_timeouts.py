@@ -110,20 +110,25 @@ for line in sys.stdin:
         answer["result"] = {"tools": [{"name": "fetch", "inputSchema": {"type": "object"}}]}
     elif message["method"] == "notifications/cancelled":
         open("cancelled.json", "w").write(line)
+    elif message["method"] == "tools/call":
+        open("calls.jsonl", "a").write(line)
+        if sys.argv[1:]:
+            print('{"jsonrpc": "2.0", "id": 0, "id": %d, "result": {}}' % message["id"], flush=True)
     if "result" in answer:
         print(json.dumps(answer), flush=True)
 """
+PROXY = "-m guardagent.cli.main mcp-proxy --policies policies.yaml --absent pay --absent read --absent crunch --"
 
 
-def test_the_proxy_cancels_a_request_that_takes_too_long(tmp_path: Path) -> None:
-    (tmp_path / "server.py").write_text(SERVER)
-    (tmp_path / "policies.yaml").write_text(POLICY)
-    command = "-m guardagent.cli.main mcp-proxy --policies policies.yaml --absent pay --absent read --absent crunch --"
+def fetched(folder: Path, pages: list[int], *server: str) -> list[Any]:
+    """Calls `fetch` through a proxy. Returns the answers."""
+    (folder / "server.py").write_text(SERVER)
+    (folder / "policies.yaml").write_text(POLICY + FETCHED_ONCE)
 
-    async def run() -> Any:
+    async def run() -> list[Any]:
         pipe = asyncio.subprocess.PIPE
-        arguments = (*command.split(), sys.executable, "server.py")
-        proxy = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=tmp_path, stdin=pipe, stdout=pipe)
+        arguments = (*PROXY.split(), sys.executable, "server.py", *server)
+        proxy = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=folder, stdin=pipe, stdout=pipe)
         assert proxy.stdin is not None
         assert proxy.stdout is not None
 
@@ -136,19 +141,44 @@ def test_the_proxy_cancels_a_request_that_takes_too_long(tmp_path: Path) -> None
         client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         await ask(id=1, method="initialize", params=client)
         await ask(method="notifications/initialized")
-        answer = await ask(id=2, method="tools/call", params={"name": "fetch", "arguments": {}})
-        for _ in range(100):
-            if (tmp_path / "cancelled.json").exists():
+        calls = [{"name": "fetch", "arguments": {"page": page}} for page in pages]
+        answers = [await ask(id=at, method="tools/call", params=call) for at, call in enumerate(calls, 2)]
+        for _ in range(0 if server else 100):
+            if (folder / "cancelled.json").exists():
                 break
             await asyncio.sleep(0.05)
         proxy.stdin.close()
         await proxy.wait()
-        return answer["result"]
+        return answers
 
-    result = asyncio.run(run())
-    assert result["isError"]
-    assert "'fetch' was cancelled" in result["content"][0]["text"]
+    return asyncio.run(run())
+
+
+def text_of(answer: Any) -> str:
+    assert answer["result"]["isError"]
+    return str(answer["result"]["content"][0]["text"])
+
+
+FETCHED_ONCE = """
+  - {id: fetched_once, temporal: "forall(fetch(page=p), count(f:fetch(page=p), !failed(f)) == 0)"}
+"""
+
+
+def test_the_proxy_cancels_a_request_that_takes_too_long(tmp_path: Path) -> None:
+    """It may have run, so that it cannot be repeated."""
+    first, second = fetched(tmp_path, [1, 1])
+    assert "'fetch' was cancelled" in text_of(first)
+    assert "fetched_once" in text_of(second)
     assert json.loads((tmp_path / "cancelled.json").read_text())["params"]["requestId"] == 2
+
+
+def test_a_call_that_never_reached_its_server_has_not_run(tmp_path: Path) -> None:
+    """After an answer that is ambiguous, the proxy asks whether the session is alive, and gets no answer in time."""
+    ambiguous, *others = fetched(tmp_path, [1, 2, 2], "ambiguous")
+    assert "ambiguous" in ambiguous["error"]["message"]
+    assert ["it has not run" in text_of(answer) for answer in others] == [True, True]
+    assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == 1
+    assert not (tmp_path / "cancelled.json").exists()
 
 
 def test_what_a_tool_makes_of_its_cancellation_is_no_failure() -> None:

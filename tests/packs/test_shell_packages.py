@@ -309,6 +309,10 @@ def test_a_name_near_a_popular_one_needs_approval(listed: list[str], asks: bool)
         ("bash", {"run": "pip install evil", "path": "a.txt", "content": "x"}, True),
         ("bash", {"run": "pip install evil", "path": "a.txt"}, True),
         ("bash", {"command": "pip install listed", "path": "a.txt", "content": "x"}, False),
+        ("exec", {"text": "pip install evil", "path": "/w"}, True),
+        ("terminal", {"data": "pip install evil", "path": "/w"}, True),
+        ("exec", {"text": "pip install listed", "path": "/w"}, False),
+        ("write_file", {"text": "pip install evil", "path": "a.md"}, False),
         (
             "Edit",
             {"file_path": "README.md", "old_string": "pip install evil", "new_string": "pip install other"},
@@ -330,3 +334,13 @@ def test_each_argument_is_read_as_what_it_can_be(tool: str, arguments: dict[str,
     session = load_policies(data={"version": 1, "include": [pack]}).session()
     verdict = session.check(tool, arguments, reserve=False)
     assert verdict.decision is (Decision.ESCALATE if asks else Decision.ALLOW)
+
+
+def test_a_command_beside_a_path_prepares_a_later_one() -> None:
+    """The tools tagged `shell` run it, whatever its argument is called; those tagged `writes` keep a text."""
+    policies = load_policies(data={"version": 1, "include": ["guardagent:shell"]})
+    for tool, is_denied in (("exec", True), ("write_file", False)):
+        session = policies.session()
+        session.call(lambda **_: "", tool, {"text": "echo 'rm -rf ~' > a.sh", "path": "w"})
+        verdict = session.check("exec", {"data": "sh a.sh", "path": "w"}, reserve=False)
+        assert verdict.rules == (("shell.prepared",) if is_denied else ())

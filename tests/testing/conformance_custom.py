@@ -150,13 +150,18 @@ class CustomProcess(Process):
         except InputError:
             return
         try:
-            output = await self.operator.shop.tool(call.tool)(**args)
+            async with asyncio.timeout(self.seconds(call)):
+                output = await self.operator.shop.tool(call.tool)(**args)
         except BaseException as error:
             self.guard.after(call, self.ended(error))
             if not isinstance(error, Exception):
                 raise
         else:
             await self.guard.aafter(call, Outcome(self.output(output)))
+
+    def seconds(self, call: HostCall) -> float | None:
+        """Returns the time that the policy gives a tool."""
+        return self.guard.lifecycle.timeout(call)
 
     def noted(self, call: HostCall, edited: HostCall) -> str:
         """Returns the line with which the model reads what ran."""

@@ -12,3 +12,7 @@ NO_SERVER_NAME = (
     "cannot be closed because a tool does not name its server; pass the server's list to "
     "`ToolGuard.update_server_tools`, or put the proxy before it"
 )
+PLAIN_TOOLS = (
+    "cannot be closed because the host calls its tools in a plain way, in which nothing can cancel them; the guard "
+    "denies a tool that has a time in the policy"
+)

@@ -120,6 +120,14 @@ class LostIsFailed(CustomProcess):
         return Outcome("late", failed=True) if isinstance(error, TimeoutError) else super().ended(error)
 
 
+@broken("too long")
+class LateIsFailed(CustomProcess):
+    """Gives a tool up in time, and says that it did nothing."""
+
+    def ended(self, error: BaseException) -> Outcome:
+        return Outcome("late", failed=True) if isinstance(error, TimeoutError) else super().ended(error)
+
+
 @broken("resume")
 class RunsTheMessageAgain(CustomProcess):
     """Runs all calls of the message again after an approval."""

@@ -217,7 +217,7 @@ class FinalLedger:
             raise InputError("this ledger keeps no histories for servers; expected sqlite:, postgresql: or redis:")
         if self.stages:
             journal = ConversationJournal(self, conversation, policy)
-        journal.ends_for_good = True
+        journal.ends_for_good, journal.moved = True, self.moved
         return journal  # type: ignore[no-any-return]
 
     def policy_of(self, conversation: str) -> str | None:
@@ -322,12 +322,14 @@ class ConversationJournal:
 
     Attributes:
         ends_for_good: whether no conversation of the same name may begin after the end of this one.
+        moved: gets its id once another server has moved it to another version of its policy.
     """
 
     ends_for_good = False
 
     def __init__(self, ledger: EntryStore, conversation: str, policy: str) -> None:
         self._ledger, self._conversation, self._policy = ledger, conversation, policy
+        self.moved: set[str] = set()
         self._known = 0  # the place of the last entry read or added here
         self._begun = 0  # the place after which the conversation began: the end of an earlier one, or 0
 
@@ -344,7 +346,7 @@ class ConversationJournal:
         for policy, entry in read[start:]:
             if policy != self._policy:
                 if _MIGRATED in entry:
-                    getattr(self._ledger, "moved", set[str]()).add(self._conversation)
+                    self.moved.add(self._conversation)
                     raise LedgerError(_MOVED.format(self._conversation))
                 raise InputError(_OTHER_POLICY.format(self._conversation))
         self._known = known

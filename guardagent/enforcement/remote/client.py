@@ -19,7 +19,7 @@ import weakref
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, IncompleteRead
 from pathlib import Path
@@ -49,7 +49,7 @@ from guardagent.enforcement.wire import (
 from guardagent.enforcement.wire.values import WireField, WireShape, strings
 from guardagent.errors import InputError, RemoteError
 from guardagent.policy.views import host_text
-from guardagent.types import EMPTY, Verdict, freeze
+from guardagent.types import Verdict, freeze
 
 _log = logging.getLogger("guardagent")
 
@@ -81,7 +81,6 @@ class AttachedTools:
         reads_messages: whether a rule reads the messages of the conversation.
         judges_answers: whether final answers are judged.
         takes_outcomes: whether the server takes outcomes in the same request as the next check.
-        timeouts: the seconds for which calls may run, by tool.
     """
 
     id: str
@@ -89,7 +88,6 @@ class AttachedTools:
     reads_messages: bool
     judges_answers: bool
     takes_outcomes: bool = False
-    timeouts: Mapping[str, float] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +97,7 @@ class JudgedByServer:
     Attributes:
         in_flight: whether the call is in flight there, so that it may run here.
         approval: the id of the approval that the call waits for; None if it waits for none.
+        timeout: the seconds for which the tool of this call may run; None for any time.
         args: the arguments that a reviewer has put in place of the call's; None if there are none.
         outcomes: what the server has recorded before; it is not used.
     """
@@ -106,6 +105,7 @@ class JudgedByServer:
     verdict: Verdict
     in_flight: bool = False
     approval: str | None = None
+    timeout: float | None = None
     args: Mapping[str, Any] | None = None
     outcomes: Sequence[Any] = ()
 
@@ -161,13 +161,13 @@ _ATTACHED = WireShape(
     reads_messages=WireField(bool),
     judges_answers=WireField(bool),
     takes_outcomes=WireField(bool, default=False),
-    timeouts=WireField(dict, EMPTY, more={"additionalProperties": {"type": "number"}}),
 )
 _VERDICT = WireShape(verdict=WireField(read=read_verdict))
 _JUDGED = WireShape(
     verdict=WireField(read=read_verdict),
     in_flight=WireField(bool),
     approval=WireField(None, None, _approval_id),
+    timeout=WireField(float, None, lambda seconds, _: float(seconds)),
     args=WireField(dict, None, _frozen),
     outcomes=WireField(list, ()),
 )

@@ -54,6 +54,7 @@ class HeldPermit:
         tool: the tool, by its name in the host.
         args: the arguments that were judged.
         server_id: the id of the call on the server.
+        timeout: the seconds for which the tool may run; None for any time.
         expires: when it expires, as of `time.monotonic`.
         used: whether the call has started.
     """
@@ -61,6 +62,7 @@ class HeldPermit:
     tool: str
     args: Mapping[str, Any]
     server_id: str
+    timeout: float | None = None
     expires: float = field(default_factory=lambda: time.monotonic() + PERMIT_SECONDS)
     used: bool = False
 
@@ -111,6 +113,11 @@ class HeldPermits:
                 raise InputError(f"{permit.tool!r} may be running; it is not withdrawn")
             self._remove(call.id, permit)
             return permit
+
+    def timeout(self, call: HostCall) -> float | None:
+        """Returns the seconds for which the tool of a running call may run; None for any time."""
+        with self._lock:
+            return self._find(call, used=True).timeout
 
     def remove(self, call_id: str, permit: HeldPermit) -> None:
         """Removes a permit, if it is held."""

@@ -146,8 +146,7 @@ class RemoteLifecycle(CallLifecycle):
     # --- a call that was allowed
 
     def timeout(self, call: HostCall) -> float | None:
-        attached = self.sessions.attached
-        return None if attached is None else attached.timeouts.get(call.tool)
+        return self.conversations.of(call.conversation).permits.timeout(call)
 
     def use(self, call: HostCall, args: Arguments | None = None) -> Procedure[dict[str, Any]]:
         yield from ()  # the permit is here
@@ -245,7 +244,7 @@ class RemoteLifecycle(CallLifecycle):
             return RemoteResult(judged.verdict, call)
         conversation.spent[call.id] += 1
         edited = call if judged.args is None else replace(call, args=judged.args)
-        permit = HeldPermit(call.tool, edited.args, server_id)
+        permit = HeldPermit(call.tool, edited.args, server_id, judged.timeout)
         if (problem := _edit_problem(call, edited)) is not None:
             self._withdraw_later(conversation, call, server_id, problem)
             raise InputError(problem)

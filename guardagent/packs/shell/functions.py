@@ -60,31 +60,37 @@ def _of_arguments(arguments: dict[str, Any], workspace: str) -> list[str] | None
     return sorted(kinds - {""})
 
 
-def other_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
+def other_packages(arguments: dict[str, Any], listed: list[str], runs: bool = False) -> list[str]:  # noqa: FBT001, FBT002 - rules call it
     """The packages, images and MCP servers from outside that a list lacks; none if the list is empty.
 
     A shell command takes them, or a file names them that a tool writes.
+
+    Args:
+        arguments: the arguments of the call.
+        listed: the list.
+        runs: whether the tool runs commands, so that a text beside a path may be one.
     """
-    return [name for name in _packages_of(arguments) if not allowed(name, listed)] if listed else []
+    return [name for name in _packages_of(arguments, runs=runs) if not allowed(name, listed)] if listed else []
 
 
-def unpinned_packages(arguments: dict[str, Any]) -> list[str]:
+def unpinned_packages(arguments: dict[str, Any], runs: bool = False) -> list[str]:  # noqa: FBT001, FBT002 - as above
     """The packages and images that a shell command takes from outside without an exact version or a digest."""
-    return [name for name in _packages_of(arguments) if not is_pinned(name)]
+    return [name for name in _packages_of(arguments, runs=runs) if not is_pinned(name)]
 
 
-def similar_packages(arguments: dict[str, Any], listed: list[str]) -> list[str]:
+def similar_packages(arguments: dict[str, Any], listed: list[str], runs: bool = False) -> list[str]:  # noqa: FBT001, FBT002 - rules call it
     """The packages from outside whose name is nearly that of a much-used one, and that a list lacks."""
-    near = [name for name in _packages_of(arguments) if resembles(name) is not None]
+    near = [name for name in _packages_of(arguments, runs=runs) if resembles(name) is not None]
     return [name for name in near if not allowed(name, listed)]
 
 
-def _packages_of(arguments: dict[str, Any]) -> dict[str, None]:
+def _packages_of(arguments: dict[str, Any], *, runs: bool) -> dict[str, None]:
     paths, contents = _written(arguments)
     texts = list(_texts(arguments))
     strings = [(plain_name(key), value) for key, value in arguments.items() if isinstance(value, str)]
     written = contents or [text for _, text in strings if not texts]
     names = [name for path in paths for text in written for name in packages_of_file(path, text)]
+    texts = _commands(arguments) if runs else texts
     texts += [text for key, text in strings if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
     return dict.fromkeys([*names, *(name for text in dict.fromkeys(texts) for name in _packages(text))])
 
@@ -106,6 +112,7 @@ def prepares(
     workspace: str,
     folders: Sequence[str] = (),
     protected: Sequence[str] = (),
+    ran: bool = False,  # noqa: FBT001, FBT002 - as above
 ) -> bool:
     """Whether a shell command is dangerous only because of an earlier call.
 
@@ -117,13 +124,14 @@ def prepares(
         workspace: the absolute folder where everything may be changed; empty for the working folder.
         folders: further ones.
         protected: paths that must stay as they are, as for `shell_findings`.
+        ran: whether the tool of the earlier call runs commands.
     """
     workspace = places(workspace, folders, protected) if folders or protected else workspace
-    texts = list(_texts(arguments))
+    texts = _commands(arguments)
     paths, contents = _written(earlier)
     if contents and any(_runs_file(path, "\n".join(contents), text, workspace) for path in paths for text in texts):
         return True
-    before = [text for text in _texts(earlier) if _PREPARES.search(text)]
+    before = [text for text in (_commands(earlier) if ran else _texts(earlier)) if _PREPARES.search(text)]
     folder = next(_folders(arguments), "")
     return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
 
@@ -145,6 +153,12 @@ def _texts(arguments: dict[str, Any]) -> Iterator[str]:
             yield value
         elif isinstance(value, list) and all(isinstance(word, str) for word in value):
             yield shlex.join(value)
+
+
+def _commands(arguments: dict[str, Any]) -> list[str]:
+    """The commands of a call that runs some: those with a name for it, else every string, as in `shell_findings`."""
+    strings = [value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS]
+    return list(_texts(arguments)) or strings
 
 
 @lru_cache(1024)

@@ -287,14 +287,12 @@ class GuardService:
         version = self.policies.current(attachment.policy)
         guard = self.guards.new(attachment, version)
         self.attachments.add(attachment, content)
-        seconds = {tool.name: guard.lifecycle.timeout(HostCall(tool.name, EMPTY, "")) for tool in attachment.tools}
         return {
             "id": attachment.id,
             "coverage": guard.coverage.lines(),
             "reads_messages": reads_messages(version),
             "judges_answers": guard.judges_answers,
             "takes_outcomes": True,  # with the next check: see `calls`
-            "timeouts": {tool: limit for tool, limit in seconds.items() if limit is not None},
             "policy": attachment.policy,
             "policy_version": version.digest,
         }
@@ -808,6 +806,8 @@ class GuardService:
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
         in_flight = call.claim is not None and verdict.label == 0
         json: JSON = {"verdict": self._counted(session, verdict), "in_flight": in_flight}
+        if in_flight and (seconds := guard.lifecycle.timeout(call)) is not None:
+            json["timeout"] = seconds
         if verdict.decision is Decision.ESCALATE:
             if staged() is not None:
                 raise LedgerError("an approval is requested at once, after a verdict that is committed")

@@ -47,6 +47,9 @@ ONCE = """
     temporal: forall(refund(order_id=o), count(f:refund(order_id=o), !failed(f)) == 0)
     message: An order is refunded once.
 """
+IN_TIME = """
+timeouts: {refund: 3s}
+"""
 APPROVED = """
   - id: large
     temporal: forall(refund(amount=a), a <= 100)
@@ -260,6 +263,19 @@ async def retry(stage: ScenarioStage) -> None:
         with suppress(TimeoutError, ConnectionError):  # some hosts let pass what a tool raises
             await process.run([[refund("A")], [refund("A")]])
         stage.shop.speak_again()
+        await process.run([[refund("A")], [refund("B")]])
+    stage.paid(("A", 50), ("B", 50))
+
+
+@scenario("too long")
+async def too_long(stage: ScenarioStage) -> None:
+    """A call that runs longer than the policy lets it is given up. It may have done its work, and is not repeated."""
+    async with stage.one_process(ONCE, IN_TIME) as process:
+        running = await stage.mid_tool(process, "A", [refund("A")])
+        ended, _ = await asyncio.wait({running}, timeout=60)
+        stage.expect(bool(ended), "an end of the run while its tool goes on", "none")
+        await asyncio.gather(running, return_exceptions=True)  # some hosts let pass what a tool raises
+        stage.shop.let_go("A")
         await process.run([[refund("A")], [refund("B")]])
     stage.paid(("A", 50), ("B", 50))
 

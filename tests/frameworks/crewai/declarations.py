@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tests.testing.reasons import APPROVED_WITHIN_CALL, THREADS
+from tests.testing.reasons import APPROVED_WITHIN_CALL, PLAIN_TOOLS, THREADS
 
-CANNOT = {"CrewAI": {"another call than was shown": APPROVED_WITHIN_CALL, "sub-agent in a thread of its own": THREADS}}
+CANNOT = {
+    "CrewAI": {
+        "another call than was shown": APPROVED_WITHIN_CALL,
+        "sub-agent in a thread of its own": THREADS,
+        "too long": PLAIN_TOOLS,
+    }
+}
 BREAKS = {
     "CrewAI": {
         "a serializer hides the value that the tool receives": (

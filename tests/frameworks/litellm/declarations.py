@@ -12,6 +12,7 @@ CANNOT = {
         "stopped between parallel calls": (
             "cannot be closed because the client has all calls of a message before it runs the first"
         ),
+        "too long": "cannot be closed because the client runs the tools, and the proxy cannot cancel them",
         "sub-agent under another id": (
             "cannot be closed because the proxy knows a run only by the id that its client sends; send the same id for "
             "all agents of a run"

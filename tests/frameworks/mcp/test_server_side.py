@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -66,6 +67,40 @@ def test_a_server_gets_the_handshake_once() -> None:
         return once, server.received
 
     assert asyncio.run(asyncio.wait_for(run(), 10)) == (["initialize"], ["initialize"] * 2)
+
+
+ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{}}'
+
+
+@pytest.mark.parametrize(("end", "connections"), [(b"0\r\n\r\n", 1), (b"", 2)])
+def test_a_connection_serves_further_calls(end: bytes, connections: int) -> None:
+    """The library closes a stream of events before its end, which comes after the answer; one that goes on is left."""
+    http_link = pytest.importorskip("guardagent.frameworks.mcp.adapter.http_link")
+    opened = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            body = await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+            event = b"data: " + ANSWER % json.loads(body)["id"] + b"\n\n"
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+            await asyncio.sleep(0.05)
+            writer.write(end)
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with http_link.UrlTarget(f"http://127.0.0.1:{port}/mcp").open() as link:
+            lines = link.lines()
+            for number in range(2):
+                await link.send(request(number, "tools/list", {}))
+                assert json.loads(await anext(lines)) == json.loads(ANSWER % number)
+                await asyncio.sleep(0.2)
+        server.close()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+    assert len(opened) == connections
 
 
 def test_lines_have_a_limit() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.testing.reasons import APPROVED_WITHIN_CALL, NO_SERVER_NAME, THREADS
+from tests.testing.reasons import APPROVED_WITHIN_CALL, NO_SERVER_NAME, PLAIN_TOOLS, THREADS
 
 CANNOT = {
     "smolagents": {
@@ -10,6 +10,7 @@ CANNOT = {
         "late tools of a server": NO_SERVER_NAME,
         "hand-off": "cannot occur because agents do not hand a conversation over; a managed agent is a sub-agent",
         "sub-agent in a thread of its own": THREADS,
+        "too long": PLAIN_TOOLS,
     }
 }
 BREAKS = {

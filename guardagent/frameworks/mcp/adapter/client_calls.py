@@ -111,6 +111,7 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 
 # --- one request
 
+_NOT_SENT = "the time that the policy gives the tool has passed before the server could be reached; it has not run"
 Forward = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
@@ -137,6 +138,7 @@ class ClientRequest:
         ask: requests approval.
         by_result: whether a result requests approval instead.
         modern: whether results have a type (protocol 2026-07-28).
+        may_have_run: false while it is known that the server has not received it.
     """
 
     message: Mapping[str, Any]
@@ -144,6 +146,7 @@ class ClientRequest:
     ask: Ask
     by_result: bool
     modern: bool
+    may_have_run: Callable[[], bool] = lambda: True
 
     @property
     def tool(self) -> str:
@@ -227,16 +230,19 @@ class ClientCalls:
             known = error.outcome if isinstance(error, ErrorResponseError) else None
             return known or Outcome.of_error(error)
 
+        def late(error: ToolTimeoutError) -> Outcome:
+            return Outcome.of_error(error) if request.may_have_run() else Outcome(_NOT_SENT, failed=True)
+
         note = edit_note(proposed, args)
         work = partial(forward, params_of(calls.with_args(request.message, args)))
         try:
-            answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome, failure))
+            answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome, failure, late))
         except ErrorResponseError as error:
             if note and error.outcome is not None and error.outcome.ended and isinstance(error.error, Mapping):
                 error.error = {**error.error, "message": f"{error.error.get('message', '')}\n{note}"}
             raise
         except ToolTimeoutError as error:
-            return _error_result(request, str(error))
+            return _error_result(request, str(error) if request.may_have_run() else _NOT_SENT)
         if problem is not None:
             return calls.withheld(answer, problem)
         answer = calls.uncached(answer)

@@ -5,6 +5,7 @@ The library reads HTTP answers completely, so `bound` limits their length.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -34,6 +35,8 @@ from guardagent.types import EMPTY
 
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 3600.0  # a tool may take long; the client can cancel it
+_IDLE_SECONDS = 2.0  # many servers close an idle connection after 5; a call that is sent meanwhile would be lost
+_END_SECONDS, _END_BYTES = 0.5, 1 << 16  # of what follows the answer in an event stream
 _UNKNOWN = "Server returned an error response"  # the library's message for other statuses
 _OF_THE_LIBRARY = (PARSE_ERROR, INVALID)  # the library's codes for an unreadable or missing answer
 
@@ -65,9 +68,10 @@ class UrlTarget:
             await bound(response, MAX_LINE)
 
         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_READ_SECONDS)
-        headers = {"accept-encoding": "identity", **self.headers}
+        limits = httpx2.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=_IDLE_SECONDS)
+        headers, hooks = {"accept-encoding": "identity", **self.headers}, {"response": [look]}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [look]}) as client,
+            httpx2.AsyncClient(headers=headers, timeout=timeout, limits=limits, event_hooks=hooks) as client,
             streamable_http_client(self.url, http_client=client, max_sse_event_size=MAX_LINE) as (read, write),
         ):
             yield _StreamLink(read, write, not_found)
@@ -142,6 +146,31 @@ class BoundedBody(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
+class EventBody(httpx2.AsyncByteStream):
+    """The body of an event stream, which the library closes as soon as it has the answer.
+
+    Its end is read first, if it comes soon: with a body cut short, the connection would serve no further call.
+    """
+
+    def __init__(self, body: Any) -> None:
+        self._body, self._rest = body, aiter(body)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._rest:
+            yield chunk
+
+    async def aclose(self) -> None:
+        size = 0
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                while size < _END_BYTES and (chunk := await anext(self._rest, None)) is not None:
+                    size += len(chunk)
+        except (httpx2.HTTPError, TimeoutError):
+            pass  # the answer is there
+        finally:
+            await self._body.aclose()
+
+
 async def bound(response: Any, limit: int) -> None:
     """Limits the body of an answer. Event streams are exempt, since each event has its own limit.
 
@@ -150,3 +179,5 @@ async def bound(response: Any, limit: int) -> None:
     compressed = response.headers.get("content-encoding", "identity").lower() != "identity"
     if compressed or not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
         response.stream = BoundedBody(response.stream, 0 if compressed else limit)
+    elif response.request.method == "POST":
+        response.stream = EventBody(response.stream)

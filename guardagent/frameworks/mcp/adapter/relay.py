@@ -247,7 +247,8 @@ class Relay:
         params = params_of(message)
         by_result = self._escalation.client and calls.asks_by_result(params)
         modern = calls.envelope_of(params) is not None
-        request = ClientRequest(message, self._conversation, self._ask_reviewer, by_result, modern)
+        asks = self._ask_reviewer, by_result
+        request = ClientRequest(message, self._conversation, *asks, modern, may_have_run=lambda: pending.sent)
         shown: Any = None
         try:
             await self._server.wait()
@@ -301,14 +302,14 @@ class Relay:
             self._fail(pending, INVALID, f"this cannot be sent on: {error}")
 
     def _fail(self, pending: Pending, code: int, why: str) -> None:
-        """Ends a request that the server does not answer. A judged call stays in flight."""
+        """Ends a request that the server does not answer. A judged call that may have run stays in flight."""
         failure = calls.error(pending.message["id"], code, why)
         if pending.response is None:
             if str(pending.message["id"]) in self._pending:
                 self._settle(pending, calls.write_message(failure))
         elif not pending.response.done():
-            unknown = Outcome(why, failed=None, ended=False)
-            pending.response.set_exception(ErrorResponseError(failure["error"], unknown))
+            outcome = Outcome(why, failed=None, ended=False) if pending.sent else Outcome(why, failed=True)
+            pending.response.set_exception(ErrorResponseError(failure["error"], outcome))
 
     # --- human approval
 

@@ -264,8 +264,13 @@ class ServerSide:
         async with self._confirming:
             if self.in_doubt:
                 self.in_doubt = False
-                with contextlib.suppress(LinkLostError):  # then there is a new session
+                try:
                     await self.ask("ping")
+                except LinkLostError:
+                    pass  # then there is a new session
+                except asyncio.CancelledError:
+                    self.in_doubt = True
+                    raise
         await self.wait()
 
     def ours(self, message_id: Any) -> bool:
