@@ -14,10 +14,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial, reduce
 from types import FrameType, MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from guardagent.errors import GuardError, error_text
 from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
@@ -27,13 +26,16 @@ Response = TypeVar("Response")
 
 
 def fold(checks: Iterable[Check]) -> Check:
-    """Combines checks into one that runs all of them. With no checks it denies, since nothing was checked."""
+    """Combines checks into one that runs all of them; one that crashes denies. With no checks it denies.
+
+    The verdict carries no time: the caller measures it.
+    """
     all_checks = tuple(checks)
 
     def folded(event: Event, context: Context) -> Verdict:
         if not all_checks:
             return unchecked_verdict("no rule applies; expected at least one check")
-        return reduce(combine, (deny_on_crash(check)(event, context) for check in all_checks))
+        return reduce(combine, [verdict_or_denial(partial(check, event, context)) for check in all_checks])
 
     return folded
 
@@ -90,12 +92,13 @@ def crash_denial(error: BaseException) -> Verdict:
 def combine(first: Verdict, second: Verdict) -> Verdict:
     """Returns the more severe of two verdicts, with the reasons, violations, errors and details of both."""
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
-    new = tuple(violation for violation in second.violations if violation not in first.violations)
+    known = first.violations
+    new = tuple([violation for violation in second.violations if violation not in known])
     repeated = bool(second.violations) and not new  # its reasons are included already
     return severe.changed(
         reasons=first.reasons if repeated else _merge(first.reasons, second.reasons),
-        violations=first.violations + new,
-        errors=first.errors + tuple(e for e in second.errors if not any(e in error for error in first.errors)),
+        violations=known + new,
+        errors=first.errors + tuple([e for e in second.errors if not any(e in error for error in first.errors)]),
         details=MappingProxyType({**second.details, **first.details}),
         answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
         risk=first.risk or second.risk,
@@ -114,8 +117,7 @@ def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """A call in its sync and its async form. Its exception is raised at the `yield`."""
 
     sync_call: Callable[[], Any]

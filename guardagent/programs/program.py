@@ -103,10 +103,6 @@ class RequiredCheck:
             message = f"required check {self.text!r}: {error}; expected '{toolbox[name].signature}'"
             raise ContentError(message, self.path) from None
 
-    def run(self, call: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-        """Makes the calls with `call(name, *args, **kwargs)`, innermost first, and returns the result of the check."""
-        return _evaluate(self.call, call, values)
-
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
     if facts.get(name) is None:
@@ -140,20 +136,26 @@ def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
             )
 
 
-def _evaluate(node: ast.expr, call: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+_Evaluator = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
+
+
+def _evaluator(node: ast.expr) -> _Evaluator:
+    """Returns a function that makes the calls with `call(name, *args, **kwargs)`, innermost first."""
     match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return values[node.id]
-        case ast.Attribute():
-            return _fact(values["facts"], node.attr)
+        case ast.Constant(value=value):
+            return lambda call, values: value
+        case ast.Name(id=name):
+            return lambda call, values: values[name]
+        case ast.Attribute(attr=name):
+            return lambda call, values: _fact(values["facts"], name)
         case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=name)]):
-            return values["facts"].get(name)
-        case ast.Call():
-            args = [_evaluate(argument, call, values) for argument in node.args]
-            kwargs = {str(keyword.arg): _evaluate(keyword.value, call, values) for keyword in node.keywords}
-            return call(_name(node.func), *args, **kwargs)
+            return lambda call, values: values["facts"].get(name)
+        case ast.Call(func=ast.Name(id=name)):
+            args = [_evaluator(argument) for argument in node.args]
+            named = {str(keyword.arg): _evaluator(keyword.value) for keyword in node.keywords}
+            return lambda call, values: call(
+                name, *[arg(call, values) for arg in args], **{key: arg(call, values) for key, arg in named.items()}
+            )
     raise AssertionError(f"not validated: {ast.dump(node)}")
 
 
@@ -277,7 +279,7 @@ def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) ->
 def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any]) -> Check:
     """Returns a Check that makes a required call itself, and allows unless the call denies."""
     # Each run gets a copy, so that no function can change the data for the next one; unpickling is the fastest copy.
-    pickled = pickle.dumps(thaw(data))
+    pickled, evaluate = pickle.dumps(thaw(data)), _evaluator(required.call)
 
     def check(event: Event, context: Context) -> Verdict:
         values = {
@@ -288,7 +290,7 @@ def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str,
         }
         recorder = Recorder(toolbox, "host")
         try:
-            required.run(recorder.call, values)
+            evaluate(recorder.call, values)
         except ValueError as error:
             return _unchecked(str(error), recorder.calls, _PROGRAM)
         violations = violations_of(recorder.calls)
@@ -337,10 +339,10 @@ class _Copier:
         if self._nodes < 0 or depth > MAX_DEPTH:
             raise ProgramError(f"returned more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH}")
         kind = type(value)
+        if kind is str:  # most values
+            return self._string(value)
         if value is None or kind is bool:
             return value
-        if kind is str:
-            return self._string(value)
         if kind is int or kind is float:
             return _number(value)
         if kind is list or kind is tuple:

@@ -120,8 +120,7 @@ class Violation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """One recorded call of a toolbox function: its caller, arguments, and result or error."""
 
     name: str
@@ -531,7 +530,7 @@ def freeze(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
                 copy[key] = freeze(item, other)
         return MappingProxyType(copy)
     if isinstance(value, list | tuple):
-        return tuple(freeze(item, other) for item in value)
+        return tuple([item if type(item) in ATOMS else freeze(item, other) for item in value])
     return value if other is None else other(value)
 
 
@@ -562,7 +561,7 @@ def thaw(value: Any) -> Any:
                 copy[key] = thaw(item)
         return copy
     if isinstance(value, list | tuple):
-        return [thaw(item) for item in value]
+        return [item if type(item) in ATOMS else thaw(item) for item in value]
     return value
 
 
