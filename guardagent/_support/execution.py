@@ -19,7 +19,7 @@ from types import FrameType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from guardagent.errors import GuardError, error_text
-from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
+from guardagent.types import NO_USAGE, Check, Context, Decision, Event, Verdict, quick_verdict, unchecked_verdict
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -95,23 +95,22 @@ def combine(first: Verdict, second: Verdict) -> Verdict:
     known = first.violations
     new = tuple([violation for violation in second.violations if violation not in known])
     repeated = bool(second.violations) and not new  # its reasons are included already
-    return severe.changed(
-        reasons=first.reasons if repeated else _merge(first.reasons, second.reasons),
-        violations=known + new,
-        errors=first.errors + tuple([e for e in second.errors if not any(e in error for error in first.errors)]),
-        details=MappingProxyType({**second.details, **first.details}),
-        answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
-        risk=first.risk or second.risk,
-        usage=first.usage + second.usage,
-        elapsed_ms=first.elapsed_ms + second.elapsed_ms,
-        calls=first.calls + second.calls,
-        story=first.story + second.story,
-        denial=severe.denial or first.denial or second.denial,
+    return quick_verdict(
+        severe.decision,
+        first.reasons if repeated else tuple(dict.fromkeys(first.reasons + second.reasons)),
+        known + new,
+        first.errors + tuple([e for e in second.errors if not any(e in error for error in first.errors)]),
+        MappingProxyType({**second.details, **first.details}),
+        None if severe.decision > Decision.WARN else first.answer or second.answer,
+        first.risk or second.risk,
+        severe.checked_by,
+        first.usage if second.usage is NO_USAGE else first.usage + second.usage,
+        first.elapsed_ms + second.elapsed_ms,
+        first.calls + second.calls,
+        first.story + second.story,
+        severe.grant,
+        severe.denial or first.denial or second.denial,
     )
-
-
-def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(first + second))
 
 
 T = TypeVar("T")

@@ -177,7 +177,7 @@ def _steps(flow: Flow, meter: Meter) -> execution.Procedure[Verdict]:
             reached = yield _work(_advance, flow.throw if isinstance(outcome, ModelError) else flow.send, outcome)
     finally:
         flow.close()
-    return reached.changed(usage=meter.usage)
+    return reached.changed(usage=meter.usage) if meter.usage.calls else reached
 
 
 def _advance(step: Callable[[Any], ModelCall], argument: Any) -> ModelCall | Verdict:

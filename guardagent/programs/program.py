@@ -30,6 +30,8 @@ from guardagent._support.files import read_text
 from guardagent._terminal import strip_control_characters
 from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, error_text, name_hint
 from guardagent.types import (
+    EMPTY,
+    NO_USAGE,
     Check,
     Context,
     Decision,
@@ -38,6 +40,7 @@ from guardagent.types import (
     Verdict,
     Violation,
     freeze,
+    quick_verdict,
     thaw,
     unchecked_verdict,
 )
@@ -143,13 +146,13 @@ def _evaluator(node: ast.expr) -> _Evaluator:
     """Returns a function that makes the calls with `call(name, *args, **kwargs)`, innermost first."""
     match node:
         case ast.Constant(value=value):
-            return lambda call, values: value
+            return lambda _call, _values: value
         case ast.Name(id=name):
-            return lambda call, values: values[name]
+            return lambda _call, values: values[name]
         case ast.Attribute(attr=name):
-            return lambda call, values: _fact(values["facts"], name)
+            return lambda _call, values: _fact(values["facts"], name)
         case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=name)]):
-            return lambda call, values: values["facts"].get(name)
+            return lambda _call, values: values["facts"].get(name)
         case ast.Call(func=ast.Name(id=name)):
             args = [_evaluator(argument) for argument in node.args]
             named = {str(keyword.arg): _evaluator(keyword.value) for keyword in node.keywords}
@@ -295,8 +298,8 @@ def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str,
             return _unchecked(str(error), recorder.calls, _PROGRAM)
         violations = violations_of(recorder.calls)
         decision = Decision.DENY if violations else Decision.ALLOW
-        calls, reasons = tuple(recorder.calls), _reasons(violations)
-        return Verdict(decision, reasons=reasons, violations=violations, checked_by=_PROGRAM, calls=calls)
+        values = (_reasons(violations), violations, (), EMPTY, None, None, _PROGRAM, NO_USAGE, 0.0)
+        return quick_verdict(decision, *values, tuple(recorder.calls), (), None)
 
     return check
 
@@ -383,20 +386,13 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
         # The program gave no reason, or would have allowed: the checks provide the reasons.
         reasons = list(_reasons(violations))
     denied = claim["label"] == 1 or bool(violations)
-    if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
+    if not denied and (failed := next((call for call in calls if call.error and call.is_check), None)):
         raise ProgramError(f"a check failed, but the program allowed the run: {failed.error}")
     if needs_check and not denied and not any(call.is_check for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
-    return Verdict(
-        Decision.DENY if denied else Decision.ALLOW,
-        reasons=tuple(reasons),
-        violations=violations,
-        details=freeze(claim["details"]),
-        answer=None if denied else claim["answer"],
-        risk=claim["details"].get("risk"),
-        checked_by=checked_by,
-        calls=tuple(calls),
-    )
+    details, decision = claim["details"], Decision.DENY if denied else Decision.ALLOW
+    values = (tuple(reasons), violations, (), freeze(details), None if denied else claim["answer"], details.get("risk"))
+    return quick_verdict(decision, *values, checked_by, NO_USAGE, 0.0, tuple(calls), (), None)
 
 
 def is_undecided(verdict: Verdict) -> bool:
@@ -412,12 +408,15 @@ def _undecided(details: Mapping[str, Any], calls: list[ToolCall], checked_by: st
     return replace(_unchecked(error, calls, checked_by), details=freeze(details), risk=details.get("risk"))
 
 
+_CLAIMED = frozenset({"label", "reasons", "details", "answer"})
+
+
 def _claim(returned: Any) -> dict[str, Any]:
     """Validates a return value against the contract of guard programs."""
     if not isinstance(returned, dict):
         raise ProgramError(f"'check' returned a {type(returned).__name__}; expected a dict")
     claim: dict[str, Any] = {"reasons": [], "details": {}, "answer": None} | returned
-    if unknown := sorted(set(claim) - {"label", "reasons", "details", "answer"}):
+    if unknown := sorted(claim.keys() - _CLAIMED):
         raise ProgramError(
             f"'check' returned the unknown key {unknown[0]!r}; expected 'label', 'reasons', 'details', 'answer'"
         )

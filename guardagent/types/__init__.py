@@ -224,6 +224,9 @@ class Usage:
         )
 
 
+NO_USAGE = Usage()
+
+
 def _known_sum(first: _Number | None, second: _Number | None) -> _Number | None:
     return None if first is None or second is None else first + second
 
@@ -268,7 +271,7 @@ class Verdict:
     answer: str | None = None
     risk: str | None = None
     checked_by: str = "program"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     elapsed_ms: float = 0.0
     calls: tuple[ToolCall, ...] = ()
     story: tuple[Step, ...] = ()
