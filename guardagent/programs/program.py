@@ -19,8 +19,8 @@ import ast
 import datetime as dt
 import inspect
 import math
-import pickle
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +30,7 @@ from guardagent._support.files import read_text
 from guardagent._terminal import strip_control_characters
 from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, error_text, name_hint
 from guardagent.types import (
+    ATOMS,
     EMPTY,
     NO_USAGE,
     Check,
@@ -77,7 +78,7 @@ class RequiredCheck:
             raise ContentError(
                 f"required check {text!r} is not an expression: {getattr(error, 'msg', error)}", path
             ) from None
-        if not isinstance(tree, ast.Call) or not _name(tree.func).startswith("check_"):
+        if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id.startswith("check_")):
             raise ContentError(f"required check {text!r}: expected a call of a check_… function", path)
         _validate(tree, {*_RUN_NAMES, *data}, text, path)
         return cls(text, tree, path)
@@ -113,10 +114,6 @@ def _fact(facts: Mapping[str, Any], name: str) -> Any:
             f"the fact {name!r} is missing{name_hint(name, facts)}; expected the host to pass it in 'facts'"
         )
     return facts[name]
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
@@ -281,16 +278,11 @@ def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) ->
 
 def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any]) -> Check:
     """Returns a Check that makes a required call itself, and allows unless the call denies."""
-    # Each run gets a copy, so that no function can change the data for the next one; unpickling is the fastest copy.
-    pickled, evaluate = pickle.dumps(thaw(data)), _evaluator(required.call)
+    # Each run gets a copy, so that no function can change the data for the next one.
+    copied, evaluate = _copier(thaw(data)), _evaluator(required.call)
 
     def check(event: Event, context: Context) -> Verdict:
-        values = {
-            **pickle.loads(pickled),  # noqa: S301 - our own bytes
-            "input": event.args["input"],
-            "output": event.output,
-            "facts": thaw(context.facts),
-        }
+        values = {**copied(), "input": event.args["input"], "output": event.output, "facts": thaw(context.facts)}
         recorder = Recorder(toolbox, "host")
         try:
             evaluate(recorder.call, values)
@@ -302,6 +294,19 @@ def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str,
         return quick_verdict(decision, *values, tuple(recorder.calls), (), None)
 
     return check
+
+
+def _copier(value: Any) -> Callable[[], Any]:
+    """Returns a function that copies a thawed value: as fast as unpickling it, and its strings keep their hashes."""
+    if type(value) is dict:
+        items = {key: _copier(item) for key, item in value.items()}
+        return lambda: {key: copy() for key, copy in items.items()}
+    if type(value) is list and not ATOMS.issuperset(map(type, value)):
+        parts = [_copier(item) for item in value]
+        return lambda: [copy() for copy in parts]
+    return (
+        value.copy if type(value) is list else partial(deepcopy, value) if type(value) not in ATOMS else lambda: value
+    )
 
 
 def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
@@ -344,9 +349,7 @@ class _Copier:
         kind = type(value)
         if kind is str:  # most values
             return self._string(value)
-        if value is None or kind is bool:
-            return value
-        if kind is int or kind is float:
+        if kind in ATOMS:
             return _number(value)
         if kind is list or kind is tuple:
             return [self.copy(item, depth + 1) for item in value]
@@ -368,7 +371,7 @@ class _Copier:
         return self._string(key)
 
 
-def _number(value: float) -> float:
+def _number(value: float | None) -> float | None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ProgramError(f"returned {value}; expected a finite number")
     if isinstance(value, int) and abs(value) >= 2**63:

@@ -36,7 +36,7 @@ def pack(value: Any) -> bytes:
     Raises:
         TypeError: it contains another type, is nested too deep, or contains itself.
     """
-    return f"{json.dumps(_encode(value, 0))}\n".encode()
+    return f"{_ENCODER.encode(_encode(value, 0))}\n".encode()
 
 
 def unpack(data: bytes | bytearray) -> Any:
@@ -103,4 +103,5 @@ def _decode_object(fields: dict[str, Any]) -> Any:
     return fields
 
 
+_ENCODER = json.JSONEncoder(check_circular=False)  # `_encode` has followed the value to its end
 _UNTAGGED, _TAGGED = json.JSONDecoder(), json.JSONDecoder(object_hook=_decode_object)
