@@ -168,7 +168,7 @@ async def adrive(flow: Flow, meter: Meter) -> Verdict:
 
 def _steps(flow: Flow, meter: Meter) -> execution.Procedure[Verdict]:
     try:
-        reached = yield _work(_advance, next, flow)
+        reached: ModelCall | Verdict = yield _work(_advance, next, flow)
         while isinstance(reached, ModelCall):
             with meter.metered_call(reached) as asking:
                 if asking.needs_model and meter.model is not None:

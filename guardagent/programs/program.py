@@ -136,25 +136,25 @@ def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
             )
 
 
-_Evaluator = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
+Evaluator = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
 
 
-def _evaluator(node: ast.expr) -> _Evaluator:
+def evaluator(node: ast.expr) -> Evaluator:
     """Returns a function that makes the calls with `call(name, *args, **kwargs)`, innermost first."""
     match node:
         case ast.Constant(value=value):
             return lambda _call, _values: value
         case ast.Name(id=name):
             return lambda _call, values: values[name]
-        case ast.Attribute(attr=name):
-            return lambda _call, values: _fact(values["facts"], name)
-        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=name)]):
-            return lambda _call, values: values["facts"].get(name)
-        case ast.Call(func=ast.Name(id=name)):
-            args = [_evaluator(argument) for argument in node.args]
-            named = {str(keyword.arg): _evaluator(keyword.value) for keyword in node.keywords}
+        case ast.Attribute(attr=fact):
+            return lambda _call, values: _fact(values["facts"], fact)
+        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=key)]):
+            return lambda _call, values: values["facts"].get(key)
+        case ast.Call(func=ast.Name(id=function)):
+            args = [evaluator(argument) for argument in node.args]
+            named = {str(keyword.arg): evaluator(keyword.value) for keyword in node.keywords}
             return lambda call, values: call(
-                name, *[arg(call, values) for arg in args], **{key: arg(call, values) for key, arg in named.items()}
+                function, *[arg(call, values) for arg in args], **{at: arg(call, values) for at, arg in named.items()}
             )
     raise AssertionError(f"not validated: {ast.dump(node)}")
 
@@ -279,7 +279,7 @@ def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) ->
 def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any]) -> Check:
     """Returns a Check that makes a required call itself, and allows unless the call denies."""
     # Each run gets a copy, so that no function can change the data for the next one.
-    copied, evaluate = _copier(thaw(data)), _evaluator(required.call)
+    copied, evaluate = _copier(thaw(data)), evaluator(required.call)
 
     def check(event: Event, context: Context) -> Verdict:
         values = {**copied(), "input": event.args["input"], "output": event.output, "facts": thaw(context.facts)}
@@ -290,8 +290,8 @@ def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str,
             return _unchecked(str(error), recorder.calls, _PROGRAM)
         violations = violations_of(recorder.calls)
         decision = Decision.DENY if violations else Decision.ALLOW
-        values = (_reasons(violations), violations, (), EMPTY, None, None, _PROGRAM, NO_USAGE, 0.0)
-        return quick_verdict(decision, *values, tuple(recorder.calls), (), None)
+        rest = (_reasons(violations), violations, (), EMPTY, None, None, _PROGRAM, NO_USAGE, 0.0)
+        return quick_verdict(decision, *rest, tuple(recorder.calls), (), None)
 
     return check
 
