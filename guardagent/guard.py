@@ -483,9 +483,9 @@ def _cached_guard(*key: Any) -> GuardAgent:
 def _identity(value: Any) -> Any:
     """Returns a cache key for an argument: its value if it is plain, else the id of the object."""
     if value is None or type(value) is str:  # most of them; a check for Mapping is slow
-        return (type(value).__name__, value)
+        return value
     if isinstance(value, Mapping):
-        return ("mapping", tuple((_identity(key), _identity(item)) for key, item in value.items()))
+        return ("mapping", tuple([(_identity(key), _identity(item)) for key, item in value.items()]))
     if isinstance(value, list | tuple):
         return (type(value).__name__, tuple(map(_identity, value)))
     return (type(value).__name__, value if isinstance(value, str | int | float | Path | None) else id(value))

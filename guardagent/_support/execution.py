@@ -14,26 +14,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial, reduce
 from types import FrameType, MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from guardagent.errors import GuardError, error_text
-from guardagent.types import Check, Context, Decision, Event, Verdict, unchecked_verdict
+from guardagent.types import NO_USAGE, Check, Context, Decision, Event, Verdict, quick_verdict, unchecked_verdict
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
 def fold(checks: Iterable[Check]) -> Check:
-    """Combines checks into one that runs all of them. With no checks it denies, since nothing was checked."""
+    """Combines checks into one that runs all of them; one that crashes denies. With no checks it denies.
+
+    The verdict carries no time: the caller measures it.
+    """
     all_checks = tuple(checks)
 
     def folded(event: Event, context: Context) -> Verdict:
         if not all_checks:
             return unchecked_verdict("no rule applies; expected at least one check")
-        return reduce(combine, (deny_on_crash(check)(event, context) for check in all_checks))
+        return reduce(combine, [verdict_or_denial(partial(check, event, context)) for check in all_checks])
 
     return folded
 
@@ -90,32 +92,31 @@ def crash_denial(error: BaseException) -> Verdict:
 def combine(first: Verdict, second: Verdict) -> Verdict:
     """Returns the more severe of two verdicts, with the reasons, violations, errors and details of both."""
     severe = max(first, second, key=lambda verdict: verdict.decision.severity)
-    new = tuple(violation for violation in second.violations if violation not in first.violations)
+    known = first.violations
+    new = tuple([violation for violation in second.violations if violation not in known])
     repeated = bool(second.violations) and not new  # its reasons are included already
-    return severe.changed(
-        reasons=first.reasons if repeated else _merge(first.reasons, second.reasons),
-        violations=first.violations + new,
-        errors=first.errors + tuple(e for e in second.errors if not any(e in error for error in first.errors)),
-        details=MappingProxyType({**second.details, **first.details}),
-        answer=None if severe.decision > Decision.WARN else first.answer or second.answer,
-        risk=first.risk or second.risk,
-        usage=first.usage + second.usage,
-        elapsed_ms=first.elapsed_ms + second.elapsed_ms,
-        calls=first.calls + second.calls,
-        story=first.story + second.story,
-        denial=severe.denial or first.denial or second.denial,
+    return quick_verdict(
+        severe.decision,
+        first.reasons if repeated else tuple(dict.fromkeys(first.reasons + second.reasons)),
+        known + new,
+        first.errors + tuple([e for e in second.errors if not any(e in error for error in first.errors)]),
+        MappingProxyType({**second.details, **first.details}),
+        None if severe.decision > Decision.WARN else first.answer or second.answer,
+        first.risk or second.risk,
+        severe.checked_by,
+        first.usage if second.usage is NO_USAGE else first.usage + second.usage,
+        first.elapsed_ms + second.elapsed_ms,
+        first.calls + second.calls,
+        first.story + second.story,
+        severe.grant,
+        severe.denial or first.denial or second.denial,
     )
-
-
-def _merge(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(first + second))
 
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """A call in its sync and its async form. Its exception is raised at the `yield`."""
 
     sync_call: Callable[[], Any]

@@ -33,10 +33,10 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import CounterStore, new_counters
 from guardagent.session.session import ALLOWED, Session
-from guardagent.session.verdicts import NO_USAGE
 from guardagent.types import (
     ATOMS,
     EMPTY,
+    NO_USAGE,
     Decision,
     Event,
     Verdict,

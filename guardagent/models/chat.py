@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from guardagent._support import execution
 from guardagent.errors import LimitError, ModelError, SandboxError
@@ -167,45 +167,25 @@ async def adrive(flow: Flow, meter: Meter) -> Verdict:
 
 
 def _steps(flow: Flow, meter: Meter) -> execution.Procedure[Verdict]:
-    turn = _FlowState(flow)
     try:
-        yield _work(turn.start)
-        while turn.call is not None:
-            with meter.metered_call(turn.call) as asking:
+        reached: ModelCall | Verdict = yield _work(_advance, next, flow)
+        while isinstance(reached, ModelCall):
+            with meter.metered_call(reached) as asking:
                 if asking.needs_model and meter.model is not None:
-                    asking.answer = yield _completion(meter.model, turn.call)
-            yield _work(partial(turn.resume, asking.outcome))
+                    asking.answer = yield _completion(meter.model, reached)
+            outcome = asking.outcome
+            reached = yield _work(_advance, flow.throw if isinstance(outcome, ModelError) else flow.send, outcome)
     finally:
         flow.close()
-    return turn.verdict(meter)
+    return reached.changed(usage=meter.usage) if meter.usage.calls else reached
 
 
-class _FlowState:
-    """The state of a flow: it waits for a model call (`call`), or has ended."""
-
-    def __init__(self, flow: Flow) -> None:
-        self._flow = flow
-        self._result: Verdict | None = None
-        self.call: ModelCall | None = None
-
-    def start(self) -> None:
-        self._advance(partial(next, self._flow))
-
-    def resume(self, outcome: Completion | ModelError) -> None:
-        if isinstance(outcome, ModelError):
-            self._advance(partial(self._flow.throw, outcome))
-        else:
-            self._advance(partial(self._flow.send, outcome))
-
-    def verdict(self, meter: Meter) -> Verdict:
-        assert self._result is not None
-        return self._result.changed(usage=meter.usage)
-
-    def _advance(self, step: Callable[[], ModelCall]) -> None:
-        try:
-            self.call = step()
-        except StopIteration as stop:
-            self.call, self._result = None, stop.value
+def _advance(step: Callable[[Any], ModelCall], argument: Any) -> ModelCall | Verdict:
+    """Returns the next model call of a flow, or its verdict if it has ended."""
+    try:
+        return step(argument)
+    except StopIteration as stop:
+        return cast("Verdict", stop.value)
 
 
 def _completion(model: Model, call: ModelCall) -> execution.Operation:
@@ -217,7 +197,8 @@ def _completion(model: Model, call: ModelCall) -> execution.Operation:
     return execution.Operation(complete, partial(acomplete, call.prompt.messages, **options))
 
 
-def _work(work: Callable[[], None]) -> execution.Operation:
+def _work(function: Callable[..., Any], *arguments: Any) -> execution.Operation:
+    work = partial(function, *arguments)
     return execution.Operation(work, partial(_in_thread, work))
 
 

@@ -19,8 +19,8 @@ import ast
 import datetime as dt
 import inspect
 import math
-import pickle
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +30,9 @@ from guardagent._support.files import read_text
 from guardagent._terminal import strip_control_characters
 from guardagent.errors import ContentError, GuardError, ProgramError, SandboxError, error_text, name_hint
 from guardagent.types import (
+    ATOMS,
+    EMPTY,
+    NO_USAGE,
     Check,
     Context,
     Decision,
@@ -38,6 +41,7 @@ from guardagent.types import (
     Verdict,
     Violation,
     freeze,
+    quick_verdict,
     thaw,
     unchecked_verdict,
 )
@@ -74,7 +78,7 @@ class RequiredCheck:
             raise ContentError(
                 f"required check {text!r} is not an expression: {getattr(error, 'msg', error)}", path
             ) from None
-        if not isinstance(tree, ast.Call) or not _name(tree.func).startswith("check_"):
+        if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id.startswith("check_")):
             raise ContentError(f"required check {text!r}: expected a call of a check_… function", path)
         _validate(tree, {*_RUN_NAMES, *data}, text, path)
         return cls(text, tree, path)
@@ -103,10 +107,6 @@ class RequiredCheck:
             message = f"required check {self.text!r}: {error}; expected '{toolbox[name].signature}'"
             raise ContentError(message, self.path) from None
 
-    def run(self, call: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-        """Makes the calls with `call(name, *args, **kwargs)`, innermost first, and returns the result of the check."""
-        return _evaluate(self.call, call, values)
-
 
 def _fact(facts: Mapping[str, Any], name: str) -> Any:
     if facts.get(name) is None:
@@ -114,10 +114,6 @@ def _fact(facts: Mapping[str, Any], name: str) -> Any:
             f"the fact {name!r} is missing{name_hint(name, facts)}; expected the host to pass it in 'facts'"
         )
     return facts[name]
-
-
-def _name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
@@ -140,20 +136,26 @@ def _validate(node: ast.expr, known: set[str], text: str, path: Path) -> None:
             )
 
 
-def _evaluate(node: ast.expr, call: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+Evaluator = Callable[[Callable[..., Any], Mapping[str, Any]], Any]
+
+
+def evaluator(node: ast.expr) -> Evaluator:
+    """Returns a function that makes the calls with `call(name, *args, **kwargs)`, innermost first."""
     match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return values[node.id]
-        case ast.Attribute():
-            return _fact(values["facts"], node.attr)
-        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=name)]):
-            return values["facts"].get(name)
-        case ast.Call():
-            args = [_evaluate(argument, call, values) for argument in node.args]
-            kwargs = {str(keyword.arg): _evaluate(keyword.value, call, values) for keyword in node.keywords}
-            return call(_name(node.func), *args, **kwargs)
+        case ast.Constant(value=value):
+            return lambda _call, _values: value
+        case ast.Name(id=name):
+            return lambda _call, values: values[name]
+        case ast.Attribute(attr=fact):
+            return lambda _call, values: _fact(values["facts"], fact)
+        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value=key)]):
+            return lambda _call, values: values["facts"].get(key)
+        case ast.Call(func=ast.Name(id=function)):
+            args = [evaluator(argument) for argument in node.args]
+            named = {str(keyword.arg): evaluator(keyword.value) for keyword in node.keywords}
+            return lambda call, values: call(
+                function, *[arg(call, values) for arg in args], **{at: arg(call, values) for at, arg in named.items()}
+            )
     raise AssertionError(f"not validated: {ast.dump(node)}")
 
 
@@ -276,27 +278,35 @@ def failure_verdict(error: SandboxError, recorder: Recorder, checked_by: str) ->
 
 def required_check(required: RequiredCheck, toolbox: Toolbox, data: Mapping[str, Any]) -> Check:
     """Returns a Check that makes a required call itself, and allows unless the call denies."""
-    # Each run gets a copy, so that no function can change the data for the next one; unpickling is the fastest copy.
-    pickled = pickle.dumps(thaw(data))
+    # Each run gets a copy, so that no function can change the data for the next one.
+    copied, evaluate = _copier(thaw(data)), evaluator(required.call)
 
     def check(event: Event, context: Context) -> Verdict:
-        values = {
-            **pickle.loads(pickled),  # noqa: S301 - our own bytes
-            "input": event.args["input"],
-            "output": event.output,
-            "facts": thaw(context.facts),
-        }
+        values = {**copied(), "input": event.args["input"], "output": event.output, "facts": thaw(context.facts)}
         recorder = Recorder(toolbox, "host")
         try:
-            required.run(recorder.call, values)
+            evaluate(recorder.call, values)
         except ValueError as error:
             return _unchecked(str(error), recorder.calls, _PROGRAM)
         violations = violations_of(recorder.calls)
         decision = Decision.DENY if violations else Decision.ALLOW
-        calls, reasons = tuple(recorder.calls), _reasons(violations)
-        return Verdict(decision, reasons=reasons, violations=violations, checked_by=_PROGRAM, calls=calls)
+        rest = (_reasons(violations), violations, (), EMPTY, None, None, _PROGRAM, NO_USAGE, 0.0)
+        return quick_verdict(decision, *rest, tuple(recorder.calls), (), None)
 
     return check
+
+
+def _copier(value: Any) -> Callable[[], Any]:
+    """Returns a function that copies a thawed value: as fast as unpickling it, and its strings keep their hashes."""
+    if type(value) is dict:
+        items = {key: _copier(item) for key, item in value.items()}
+        return lambda: {key: copy() for key, copy in items.items()}
+    if type(value) is list and not ATOMS.issuperset(map(type, value)):
+        parts = [_copier(item) for item in value]
+        return lambda: [copy() for copy in parts]
+    return (
+        value.copy if type(value) is list else partial(deepcopy, value) if type(value) not in ATOMS else lambda: value
+    )
 
 
 def violations_of(calls: Sequence[ToolCall]) -> tuple[Violation, ...]:
@@ -337,11 +347,9 @@ class _Copier:
         if self._nodes < 0 or depth > MAX_DEPTH:
             raise ProgramError(f"returned more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH}")
         kind = type(value)
-        if value is None or kind is bool:
-            return value
-        if kind is str:
+        if kind is str:  # most values
             return self._string(value)
-        if kind is int or kind is float:
+        if kind in ATOMS:
             return _number(value)
         if kind is list or kind is tuple:
             return [self.copy(item, depth + 1) for item in value]
@@ -363,7 +371,7 @@ class _Copier:
         return self._string(key)
 
 
-def _number(value: float) -> float:
+def _number(value: float | None) -> float | None:
     if isinstance(value, float) and not math.isfinite(value):
         raise ProgramError(f"returned {value}; expected a finite number")
     if isinstance(value, int) and abs(value) >= 2**63:
@@ -381,20 +389,13 @@ def _verdict(returned: Any, calls: list[ToolCall], checked_by: str, *, needs_che
         # The program gave no reason, or would have allowed: the checks provide the reasons.
         reasons = list(_reasons(violations))
     denied = claim["label"] == 1 or bool(violations)
-    if not denied and (failed := next((call for call in calls if call.is_check and call.error), None)):
+    if not denied and (failed := next((call for call in calls if call.error and call.is_check), None)):
         raise ProgramError(f"a check failed, but the program allowed the run: {failed.error}")
     if needs_check and not denied and not any(call.is_check for call in calls):
         raise ProgramError("the program called no check, so it cannot allow; expected a call of a check_… function")
-    return Verdict(
-        Decision.DENY if denied else Decision.ALLOW,
-        reasons=tuple(reasons),
-        violations=violations,
-        details=freeze(claim["details"]),
-        answer=None if denied else claim["answer"],
-        risk=claim["details"].get("risk"),
-        checked_by=checked_by,
-        calls=tuple(calls),
-    )
+    details, decision = claim["details"], Decision.DENY if denied else Decision.ALLOW
+    values = (tuple(reasons), violations, (), freeze(details), None if denied else claim["answer"], details.get("risk"))
+    return quick_verdict(decision, *values, checked_by, NO_USAGE, 0.0, tuple(calls), (), None)
 
 
 def is_undecided(verdict: Verdict) -> bool:
@@ -410,12 +411,15 @@ def _undecided(details: Mapping[str, Any], calls: list[ToolCall], checked_by: st
     return replace(_unchecked(error, calls, checked_by), details=freeze(details), risk=details.get("risk"))
 
 
+_CLAIMED = frozenset({"label", "reasons", "details", "answer"})
+
+
 def _claim(returned: Any) -> dict[str, Any]:
     """Validates a return value against the contract of guard programs."""
     if not isinstance(returned, dict):
         raise ProgramError(f"'check' returned a {type(returned).__name__}; expected a dict")
     claim: dict[str, Any] = {"reasons": [], "details": {}, "answer": None} | returned
-    if unknown := sorted(set(claim) - {"label", "reasons", "details", "answer"}):
+    if unknown := sorted(claim.keys() - _CLAIMED):
         raise ProgramError(
             f"'check' returned the unknown key {unknown[0]!r}; expected 'label', 'reasons', 'details', 'answer'"
         )

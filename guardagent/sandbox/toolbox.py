@@ -115,8 +115,7 @@ class Toolbox(Mapping[str, Tool]):
         Raises:
             UnknownNameError: there is no function of that name.
         """
-        tool = self[name]
-        return self.functions[tool.name](*args, **kwargs)
+        return (self.functions.get(name) or self.functions[self[name].name])(*args, **kwargs)
 
     @property
     def functions(self) -> Functions:

@@ -44,10 +44,11 @@ from guardagent.policy.policies import Applicability, Policies
 from guardagent.policy.provenance.recorder import LIMIT as PROVENANCE_BYTES
 from guardagent.session.calls import NO_TIME, CallHistory, ClaimSettlement, FindGrants, Journal, seconds_at
 from guardagent.session.snapshot import AgentGraph, Proofs, read_snapshot, take_over, write_snapshot
-from guardagent.session.verdicts import NO_USAGE, claimed_verdict, notes_on, refused, verdict_on, violations_of
+from guardagent.session.verdicts import claimed_verdict, notes_on, refused, verdict_on, violations_of
 from guardagent.types import (
     ATOMS,
     EMPTY,
+    NO_USAGE,
     Decision,
     Denial,
     Event,

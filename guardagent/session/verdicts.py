@@ -21,10 +21,10 @@ from guardagent.policy.policies import Policies
 from guardagent.session.calls import CallHistory, same_call
 from guardagent.types import (
     EMPTY,
+    NO_USAGE,
     Decision,
     Denial,
     Grant,
-    Usage,
     Verdict,
     Violation,
     new_tuple,
@@ -33,7 +33,6 @@ from guardagent.types import (
     thaw,
 )
 
-NO_USAGE = Usage()
 _NEW_ID = "propose the call again with a new id"
 _GRAVITY = (Decision.HALT, Decision.DENY, Decision.ESCALATE, Decision.WARN)
 _WITHOUT_MESSAGE = "the rule forbids this answer"

@@ -120,8 +120,7 @@ class Violation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """One recorded call of a toolbox function: its caller, arguments, and result or error."""
 
     name: str
@@ -225,6 +224,9 @@ class Usage:
         )
 
 
+NO_USAGE = Usage()
+
+
 def _known_sum(first: _Number | None, second: _Number | None) -> _Number | None:
     return None if first is None or second is None else first + second
 
@@ -269,7 +271,7 @@ class Verdict:
     answer: str | None = None
     risk: str | None = None
     checked_by: str = "program"
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     elapsed_ms: float = 0.0
     calls: tuple[ToolCall, ...] = ()
     story: tuple[Step, ...] = ()
@@ -531,7 +533,7 @@ def freeze(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
                 copy[key] = freeze(item, other)
         return MappingProxyType(copy)
     if isinstance(value, list | tuple):
-        return tuple(freeze(item, other) for item in value)
+        return tuple([item if type(item) in ATOMS else freeze(item, other) for item in value])
     return value if other is None else other(value)
 
 
@@ -562,7 +564,7 @@ def thaw(value: Any) -> Any:
                 copy[key] = thaw(item)
         return copy
     if isinstance(value, list | tuple):
-        return [thaw(item) for item in value]
+        return [item if type(item) in ATOMS else thaw(item) for item in value]
     return value
 
 

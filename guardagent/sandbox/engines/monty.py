@@ -16,11 +16,10 @@ import datetime as dt
 import json
 import os
 import re
-import secrets
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from guardagent.sandbox.gate import admit
 from guardagent.types import Functions
 
 if TYPE_CHECKING:
-    from pydantic_monty import FunctionSnapshot, Monty, MontySession, SyncSnapshot
+    from pydantic_monty import FunctionSnapshot, Monty, OSPolicy, ResourceLimits, SyncSnapshot
 
     from guardagent.sandbox import Limits
 
@@ -93,14 +92,19 @@ def unsupported(program: str, functions: frozenset[str]) -> str:
 
 def _word_gap(program: str, inputs: Mapping[str, Any]) -> str:
     """Returns the gap of a program that looks for words, in a text with a character that Python counts otherwise."""
-    if re.search(r"\\[wWbB]", program) is None:
+    if not (own := _characters_if_words(program)):
         return ""
-    characters = {*program, *json.dumps(inputs, ensure_ascii=False, default=str)}
+    characters = own.union(json.dumps(inputs, ensure_ascii=False, default=str))
     other = next((sign for sign in sorted(characters) if sign > "~" and _is_other_word(sign)), "")
     return (
         other
         and rf"'\w' and '\b' in a text with {other!r} (U+{ord(other):04X}) are not supported by the engine 'monty'"
     )
+
+
+@lru_cache(maxsize=256)
+def _characters_if_words(program: str) -> frozenset[str]:
+    return frozenset(program if re.search(r"\\[wWbB]", program) else "")
 
 
 def _is_other_word(sign: str) -> bool:
@@ -136,7 +140,7 @@ class _MontyRun:
 
     def __init__(self, program: str, inputs: Mapping[str, Any], functions: Functions) -> None:
         # The program cannot guess these names, and so cannot rebind them before the call of `check`.
-        mark = f"v{secrets.token_hex(8)}"
+        mark = f"v{os.urandom(8).hex()}"
         arguments = {f"{mark}_{name}": value for name, value in inputs.items()}
         self._call = f"check({', '.join(arguments)})"
         self._inputs = arguments | {"__name__": "program"}
@@ -151,8 +155,15 @@ class _MontyRun:
         import pydantic_monty as monty
 
         printed = monty.CollectString(max_bytes=limits.printed_bytes)
+        bounds: ResourceLimits = {
+            "max_feed_duration_secs": limits.seconds,
+            "max_memory": limits.memory_bytes,
+            "max_recursion_depth": limits.recursion,
+            "max_suspensions": limits.calls,
+        }
+        policy: OSPolicy = {"datetime": now or dt.datetime.now(dt.UTC), "sleep": "zero", "random_start": {"seed": 0}}
         try:
-            with _session(pool, limits, now) as session:
+            with pool.checkout(limits=bounds, os_policy=policy) as session:
                 self._deadline = time.monotonic() + limits.seconds + _GRACE_SECONDS
                 return self._drive(session.feed_start(self._source, inputs=self._inputs, print_callback=printed))
         except monty.MontyError as error:
@@ -228,25 +239,6 @@ def _placeholder(name: str) -> Callable[..., None]:
 
     function.__name__ = name
     return function
-
-
-@contextlib.contextmanager
-def _session(pool: Monty, limits: Limits, now: dt.datetime | None) -> Iterator[MontySession]:
-    checkout = pool.checkout(
-        limits={
-            "max_feed_duration_secs": limits.seconds,
-            "max_memory": limits.memory_bytes,
-            "max_recursion_depth": limits.recursion,
-            "max_suspensions": limits.calls,
-        },
-        os_policy={
-            "datetime": now or dt.datetime.now(dt.UTC),
-            "sleep": "zero",
-            "random_start": {"seed": 0},
-        },
-    )
-    with checkout as session:
-        yield session
 
 
 class _Pool:

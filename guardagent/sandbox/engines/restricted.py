@@ -22,7 +22,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,9 +104,8 @@ class _RestrictedRun:
     def outcome(self, request: bytes) -> Any:
         """Returns the result of `check`."""
         try:
-            self._within_time(self._guest.connection.sendall, request)
-            while "call" in (message := self._receive()):
-                self._within_time(self._guest.connection.sendall, self._answer(message))
+            while "call" in (message := self._exchange(request)):
+                request = self._answer(message)
             if "failed" in message:
                 raise _sandbox_error(message)
             return message["value"]
@@ -120,16 +119,19 @@ class _RestrictedRun:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise LimitError(f"the sandbox stopped the program: it sent no valid message ({error})") from None
 
-    def _receive(self) -> dict[str, Any]:
-        data = bytearray()
+    def _exchange(self, request: bytes) -> dict[str, Any]:
+        """Sends a message and returns the next one from the guest, within the time that it has left."""
+        deadline, data = time.monotonic() + self._left, bytearray()
+        self._connection_until(deadline).sendall(request)
         while not data.endswith(b"\n"):
-            part = self._within_time(self._guest.connection.recv, 1 << 16)
+            part = self._connection_until(deadline).recv(1 << 16)
             if not part:
                 raise EOFError
             data += part
             self._received += len(part)
             if self._received > MAX_RECEIVED:
                 raise LimitError(f"over its limits: it sent more than {MAX_RECEIVED:,} bytes")
+        self._left = deadline - time.monotonic()
         if _values(data) > MAX_NODES:  # before decoding
             raise LimitError(f"over its limits: it passed the host more than {MAX_NODES:,} values")
         message = codec.unpack(data)
@@ -142,16 +144,13 @@ class _RestrictedRun:
             kept[len(kept)] = thaw(message["args"][-1])
         return message
 
-    def _within_time(self, operation: Callable[[Any], Any], argument: Any) -> Any:
-        """Runs a socket operation within the time that the guest has left."""
-        if self._left <= 0:
+    def _connection_until(self, deadline: float) -> socket.socket:
+        """Returns the connection, whose next operation ends by then."""
+        left = deadline - time.monotonic()
+        if left <= 0:
             raise TimeoutError
-        self._guest.connection.settimeout(self._left)
-        started = time.monotonic()
-        try:
-            return operation(argument)
-        finally:
-            self._left -= time.monotonic() - started
+        self._guest.connection.settimeout(left)
+        return self._guest.connection
 
     def _answer(self, message: dict[str, Any]) -> bytes:
         self._calls += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import re
 import string
 import sys
 import types
@@ -48,6 +49,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+_OPEN_TYPES = frozenset({str, dict, list, set, tuple, re.Match})
 _MODULE = "program"
 sys.modules.setdefault(_MODULE, types.ModuleType(_MODULE))  # where a dataclass looks up its module
 
@@ -126,6 +128,8 @@ class Guards:
 
     def getattr(self, value: Any, name: str, *default: Any) -> Any:
         if type(name) is str:
+            if type(value) in _OPEN_TYPES and name[:1] != "_" and name not in ("format", "format_map"):
+                return getattr(value, name, *default)  # most; the checks below take four times as long
             if name in ("format", "format_map"):
                 return _formatting(getattr(value, name, *default), value, name)
             if name[:1] == "_" and self._may_read(value, name):

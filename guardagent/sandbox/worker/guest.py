@@ -95,6 +95,7 @@ def _serve_guest(descriptor: int, layers: tuple[str, ...], base_bytes: int) -> N
     limits = setup["limits"]
     _confine(limits, layers, base_bytes)
     runs = _ProgramRuns(code, setup["functions"], limits, connection)
+    gc.freeze()
     while True:
         request = connection.receive()
         signal.setitimer(signal.ITIMER_REAL, limits["seconds"] + _GRACE_SECONDS)

@@ -9,7 +9,15 @@ import pytest
 
 from guardagent import ContentError, Context, Event, Toolbox, Verdict
 from guardagent._support.execution import deny_on_crash, fold
-from guardagent.programs.program import MAX_DEPTH, MAX_NODES, RequiredCheck, copy_value, program_check, required_check
+from guardagent.programs.program import (
+    MAX_DEPTH,
+    MAX_NODES,
+    RequiredCheck,
+    copy_value,
+    evaluator,
+    program_check,
+    required_check,
+)
 from guardagent.sandbox import load_sandbox
 
 TOOLBOX, SANDBOX = Toolbox.load(), load_sandbox()
@@ -187,7 +195,7 @@ def test_the_inner_calls_compute_the_arguments() -> None:
     check = RequiredCheck.parse(
         'check_a(f(input, "x"), facts.role, facts.get("missing"), limit=table)', {"table": 7}, HERE
     )
-    check.run(call, {"input": "IN", "output": "OUT", "facts": {"role": "r"}, "table": 7})
+    evaluator(check.call)(call, {"input": "IN", "output": "OUT", "facts": {"role": "r"}, "table": 7})
     assert made == [("f", ("IN", "x"), {}), ("check_a", ("f", "r", None), {"limit": 7})]
 
 
@@ -218,7 +226,7 @@ def test_a_missing_fact_is_an_error_unless_read_with_get() -> None:
     """A misspelt or missing fact must not read as None and pass."""
     check = RequiredCheck.parse("check_a(facts.baned)", {}, HERE)
     with pytest.raises(ValueError, match="the fact 'baned' is missing; did you mean 'banned'"):
-        check.run(lambda *_: None, {"facts": {"banned": True}})
+        evaluator(check.call)(lambda *_: None, {"facts": {"banned": True}})
 
 
 @pytest.mark.parametrize(
