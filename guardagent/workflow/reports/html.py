@@ -19,7 +19,8 @@ from guardagent._support.sections import page
 from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing import PageSection, graph_facts, listing_page, svg
-from guardagent.workflow.drawing.boxes import (
+from guardagent.workflow.drawing.layout import Size
+from guardagent.workflow.drawing.svg import (
     LINE,
     PALETTES,
     TEXT_STYLE,
@@ -32,7 +33,6 @@ from guardagent.workflow.drawing.boxes import (
     outline,
     tools_of,
 )
-from guardagent.workflow.drawing.layout import Size
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Graph, Node
 from guardagent.workflow.reports import ReportFormat
 from guardagent.workflow.reports.text import (
