@@ -26,7 +26,7 @@ from guardagent.policy.file.rule_keys import GovernedTool, RuleSource, SolverSou
 from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Absent, Truth, Unknown, equal, exact, kind_of, shown
-from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver.question import Encoding, Question
 from guardagent.policy.solver.script import SmtError
 from guardagent.policy.solver.sources import (
     ARGS,
