@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from guardagent.errors import ContentError, name_hint
 from guardagent.policy.file.constants import set_constants
-from guardagent.policy.file.effect_keys import worst_of
+from guardagent.policy.file.file_keys import worst_of
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.policy_file import PolicyFile, read_policy_file, read_single_file
 from guardagent.policy.file.rule_keys import RuleSource

@@ -16,8 +16,7 @@ from typing import Any, Literal
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.dispatch import Dispatch
 from guardagent.policy.file.constants import DeclaredConstant
-from guardagent.policy.file.effect_keys import expanded
-from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding, declared_labels
+from guardagent.policy.file.file_keys import POLICY_FILE, IgnoredFinding, declared_labels, expanded
 from guardagent.policy.file.inclusion_keys import Inclusion
 from guardagent.policy.file.rule_keys import CounterSource, RuleSource
 from guardagent.policy.file.source_tree import SourceNode, shortened
