@@ -26,8 +26,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from guardagent.batch.acquittal.checks import Check, check_of, rule_context
-from guardagent.batch.acquittal.coded_columns import OK, Bools, CodedColumns, EventColumns, EventKind
+from guardagent.batch.acquittal.checks import (
+    OK,
+    Bools,
+    Check,
+    CodedColumns,
+    EventColumns,
+    EventKind,
+    check_of,
+    rule_context,
+)
 from guardagent.batch.acquittal.product_table import ProductTable
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.language import ANSWER, ast

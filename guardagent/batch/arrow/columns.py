@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.acquittal import Acquittal
-from guardagent.batch.acquittal.coded_columns import Bools, Ints
+from guardagent.batch.acquittal.checks import Bools, Ints
 from guardagent.batch.arrow.event_columns import TraceColumns, event_columns, is_valid
 from guardagent.batch.arrow.record_columns import record_columns
 from guardagent.batch.arrow.rows import filtered

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent.batch.acquittal import Acquittal
-from guardagent.batch.acquittal.coded_columns import FAILED, OK, UNKNOWN, Bools, EventColumns, EventKind, Ints
+from guardagent.batch.acquittal.checks import FAILED, OK, UNKNOWN, Bools, EventColumns, EventKind, Ints
 from guardagent.batch.arrow.json_columns import exact_value, failures_of, objects_of, values_of
 from guardagent.batch.audit import Assumptions
 from guardagent.batch.records import principal_of

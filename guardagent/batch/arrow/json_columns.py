@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent._support import json_values
-from guardagent.batch.acquittal.coded_columns import Bools, Ints
+from guardagent.batch.acquittal.checks import Bools, Ints
 from guardagent.policy.evaluation.call_outcomes import is_failure, literals_of
 from guardagent.types import EMPTY
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from guardagent._support import json_values
 from guardagent.batch.acquittal import Acquittal
-from guardagent.batch.acquittal.coded_columns import FAILED, OK, UNKNOWN, Bools, EventColumns, EventKind, Ints
+from guardagent.batch.acquittal.checks import FAILED, OK, UNKNOWN, Bools, EventColumns, EventKind, Ints
 from guardagent.batch.arrow.event_columns import TraceColumns
 from guardagent.batch.arrow.json_columns import LEVELS, failures_of, members_of, possible_members
 from guardagent.batch.audit import Assumptions
