@@ -25,8 +25,7 @@ from guardagent.errors import GuardError, InputError, LedgerError, error_text, n
 from guardagent.policy.views import RenderedView, view_for
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, preview, requested_call, shown
-from guardagent.server.channels import CARD, ChannelDelivery, Outbox, channels_of
-from guardagent.server.channels.log_events import LogFollower
+from guardagent.server.channels import CARD, ChannelDelivery, LogFollower, Outbox, channels_of
 from guardagent.server.grants import GRANT, GrantBook, are_over
 from guardagent.server.service import (
     ANSWER,
