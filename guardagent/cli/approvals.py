@@ -1,4 +1,7 @@
-"""The command `approvals`: a reviewer's terminal for the calls that wait on a server.
+"""The commands `approvals`, `stop`, `stops` and `reload`, for the people who answer for the agents of a server.
+
+`approvals` is a reviewer's terminal for the calls that wait. Stops work on a server, or on a stop file that guards in
+processes of this machine watch. `reload` can stop the sessions that run under earlier versions of a policy.
 
 Agents and other people chose most of the strings that it shows. They are escaped, and long lines are split with a mark,
 so that none can imitate or hide another line.
