@@ -1,6 +1,7 @@
-"""Reads a policy file key by key. Rules stay uncompiled strings with their lines.
+"""Reads a policy file key by key, and the files that it includes. Rules stay uncompiled strings with their lines.
 
-Reading is all or nothing: an unknown key, a wrong type or a missing file is an error with its line.
+Reading is all or nothing: an unknown key, a wrong type or a missing file is an error with its line. Included files are
+merged into the including one; a lock file pins the files that were read.
 """
 
 from __future__ import annotations
@@ -119,7 +120,6 @@ def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile
 def _complete(file: PolicyFile) -> PolicyFile:
     if file.rules and not (file.inclusions or file.constants or file.timeouts):
         return file  # as most files; the module below is not loaded for them
-    from guardagent.policy.file.policy_file import complete
 
     return complete(file)
 
