@@ -266,7 +266,9 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "approvals": Subcommands("List, show, answer and follow the calls that wait on a server.", APPROVALS),
     "stop": LazyCommand("approvals", "stop", "Stop agents at once, on a server or by a file."),
     "stops": Subcommands("List and lift stops.", STOPS),
-    "reload": LazyCommand("approvals", "reload", "Load the files of a server's policy again, for running sessions, too."),
+    "reload": LazyCommand(
+        "approvals", "reload", "Load the files of a server's policy again, for running sessions, too."
+    ),
     "token": Subcommands("Create, list, rotate and revoke the tokens of agents and people.", TOKEN),
     "log": Subcommands("Show, verify, export, sign and anchor audit logs.", LOG),
 }

@@ -1,7 +1,10 @@
 """Reads a policy file key by key, and the files that it includes. Rules stay uncompiled strings with their lines.
 
 Reading is all or nothing: an unknown key, a wrong type or a missing file is an error with its line. Included files are
-merged into the including one; a lock file pins the files that were read.
+merged into the including one, and a lock file pins the files that were read.
+
+Each included file keeps its own names: ids, tags, constants, definitions and functions get the prefix of its entry, and
+its rules find their names under that prefix only. So a rule means the same alone and included.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ def read_policy_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile
         InputError: the file is missing or unreadable.
         ContentError: the content is invalid; with the line and the expected content.
     """
-    return _complete(read_single_file(path, is_shadow=is_shadow))
+    return complete(read_single_file(path, is_shadow=is_shadow))
 
 
 def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile:
@@ -115,13 +118,6 @@ def read_single_file(path: Path | str, *, is_shadow: bool = False) -> PolicyFile
     """
     path = Path(path)
     return _parse(_bytes(path, MAX_BYTES), path, path.parent, is_shadow=is_shadow, files=(path,))
-
-
-def _complete(file: PolicyFile) -> PolicyFile:
-    if file.rules and not (file.inclusions or file.constants or file.timeouts):
-        return file  # as most files; the module below is not loaded for them
-
-    return complete(file)
 
 
 def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
@@ -138,7 +134,7 @@ def read_policy_text(text: str, folder: Path | str | None = None) -> PolicyFile:
             "text",
             text.count("\n", 0, error.start) + 1,
         ) from None
-    return _complete(_parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder)))
+    return complete(_parse(_check_size(data, MAX_BYTES, Path("text")), Path("text"), _folder(folder)))
 
 
 def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) -> PolicyFile:
@@ -150,7 +146,7 @@ def read_policy_data(data: Mapping[str, Any], folder: Path | str | None = None) 
     from guardagent.policy.file.yaml_reader import nodes_of
 
     node = nodes_of(data, _folder(folder))
-    return _complete(_policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data")))
+    return complete(_policy_file(node, json.dumps(node.plain, sort_keys=True).encode(), Path("data")))
 
 
 def _folder(folder: Path | str | None) -> Path | None:
@@ -300,9 +296,6 @@ def _places_of_definitions(node: SourceNode) -> Mapping[str, SourceNode]:
     return {name.partition("(")[0].strip(): field for name, field in node.fields["define"].fields.items()}
 
 
-"""The keys of a policy file at every level. `policy_schema` generates the JSON Schema for editors from them."""
-
-
 # --- included files
 
 Scoped = TypeVar("Scoped", RuleSource, Definition)
@@ -316,6 +309,8 @@ def complete(file: PolicyFile) -> PolicyFile:
     Raises:
         ContentError: an included file is invalid, or clashes with another; with the place.
     """
+    if file.rules and not (file.inclusions or file.constants or file.timeouts):
+        return file  # as most files
     return _checked(_with_included(file, (file.path.resolve(),), [])) if file.inclusions else _checked(file)
 
 
