@@ -27,8 +27,13 @@ from langgraph.types import Command, Interrupt
 
 from guardagent.enforcement import EnforcementPoint
 from guardagent.errors import InputError
-from guardagent.frameworks.langgraph.adapter.answers import Answers, without_answer, without_ending
-from guardagent.frameworks.langgraph.adapter.calls import GuardedCalls, with_unique_ids
+from guardagent.frameworks.langgraph.adapter.calls import (
+    Answers,
+    GuardedCalls,
+    with_unique_ids,
+    without_answer,
+    without_ending,
+)
 from guardagent.frameworks.langgraph.adapter.runs import RunStopped, conversation_of, messages_of, require_nested
 from guardagent.frameworks.langgraph.adapter.tools import MARK, has_reviewer
 
