@@ -10,6 +10,7 @@ from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.printer import text_of
+from guardagent.policy.lint import steps
 from guardagent.policy.lint.data import (
     analysis_of,
     is_never_violated,
@@ -24,17 +25,6 @@ from guardagent.policy.lint.solver import (
     check_terms,
     joint_solver_rules,
     timed_cases,
-)
-from guardagent.policy.lint.steps import (
-    SILENT,
-    ImplicationResult,
-    RuleAutomaton,
-    SearchLimitError,
-    add_uncompared,
-    call_of,
-    calls_of,
-    calls_of_kinds,
-    check_implication,
 )
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, lint_check
 from guardagent.policy.logic.analysis import PolicyAnalysis
@@ -66,7 +56,7 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
         for rule in target.rules
         if is_over_data(rule) and not target.tells_others_apart(rule) and not is_never_violated(target, rule)
     ]
-    exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
+    exact = {rule for rule in rules if steps.RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
     reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(rules, 2):
@@ -189,8 +179,8 @@ def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
 @lint_check("redundant_steps")
 def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a rule about the order of steps that another one implies."""
-    add_uncompared(target)
-    automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
+    steps.add_uncompared(target)
+    automata = [steps.RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     reported = set(rules_about_forbidden_calls(target))
     own = {*target.own}
@@ -200,7 +190,7 @@ def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
             continue
         try:
             findings = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
-        except SearchLimitError:
+        except steps.SearchLimitError:
             question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
             target.add_undecided(question, "they have too many states")
             continue
@@ -208,25 +198,27 @@ def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
         yield from findings
 
 
-def _of_pair(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
+def _of_pair(first: steps.RuleAutomaton, second: steps.RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
     forth, back = _shadowing(first, second, target), _shadowing(second, first, target)
     by_rule = {first.rule: forth, second.rule: back}
     return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _steps_violation(by_rule[rule]))
 
 
-def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> ImplicationResult | None:
+def _shadowing(
+    first: steps.RuleAutomaton, second: steps.RuleAutomaton, target: LintTarget
+) -> steps.ImplicationResult | None:
     """Returns the implication that makes the first rule redundant, or None."""
     severity = second.rule.source.on_violation
     if not first.exact or not covers(severity, first.rule.source.on_violation):
         return None
-    implication_result = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
+    implication_result = steps.check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
     return implication_result if implication_result.implied and implication_result.example is not None else None
 
 
-def _steps_violation(result: ImplicationResult | None) -> ViolatingCalls | None:
+def _steps_violation(result: steps.ImplicationResult | None) -> ViolatingCalls | None:
     if result is None or result.example is None:
         return None
-    return calls_of(result.example), result.example[-1].call.tool if result.example else None
+    return steps.calls_of(result.example), result.example[-1].call.tool if result.example else None
 
 
 # --- the findings for two rules
@@ -383,7 +375,7 @@ def _vacuous_part(
         message = f"no sequence of successful calls violates '{text}'; remove it, or forbid something in it"
         yield LintFinding("vacuous", rule.id, tool, message, f"{shown}() as the first call, or again: always allowed")
         return
-    first = automaton.table[0][SILENT]
+    first = automaton.table[0][steps.SILENT]
     if automaton.satisfied[first]:
         call = _unsatisfying_call(part, names)
         message = (
@@ -391,7 +383,7 @@ def _vacuous_part(
             f"did you mean 'G({text})'?"
         )
         other = next((tool for tool in target.tools if tool not in part.tools), "another_tool")
-        example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
+        example = f"{other}(), then {steps.call_of(call)}: allowed, since the first call was {other}()"
         tool = call.tool if call.tool in part.tools else None
         yield LintFinding("vacuous", rule.id, tool, message, example)
 
@@ -409,7 +401,7 @@ def _can_deny(automaton: Automaton) -> bool:
 def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
     """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
-    calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
+    calls = steps.calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
     calls = chain(calls, part.candidates)
     letters = ((call, alphabet.possible(call, ok=True)) for call in calls)
     kept = (call for call, own in letters if not any(automaton.satisfied[automaton.table[0][at]] for at in own))
