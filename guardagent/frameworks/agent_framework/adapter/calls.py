@@ -32,18 +32,8 @@ from guardagent.enforcement.tool_arguments import (
     refuse_opaque,
 )
 from guardagent.errors import InputError, error_text
+from guardagent.frameworks.agent_framework.adapter import runs
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
-from guardagent.frameworks.agent_framework.adapter.runs import (
-    KEPT_FROM_SERVERS,
-    SERVER_MARKS,
-    ClientScope,
-    MCPTool,
-    ServerAnswerLostError,
-    outcome_of,
-    outcome_of_error,
-    outcome_of_server_error,
-    scope,
-)
 from guardagent.types import Decision
 
 # --- MCP servers
@@ -57,11 +47,11 @@ def server_of(tool: FunctionTool) -> Any:
     Raises:
         InputError: the host says that it is the tool of a server, and hides which.
     """
-    if not any(server_mark in (tool.additional_properties or {}) for server_mark in SERVER_MARKS):
+    if not any(server_mark in (tool.additional_properties or {}) for server_mark in runs.SERVER_MARKS):
         return None
     function = tool.func
     server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
-    if not isinstance(server, MCPTool):
+    if not isinstance(server, runs.MCPTool):
         raise InputError(f"{tool.name!r} does not tell its server; install a version that the adapter was tried with")
     return server
 
@@ -90,9 +80,9 @@ def send_once(tool: FunctionTool) -> None:
 
     async def recovered(**options: Any) -> None:
         await recover(**options)
-        around = scope()
+        around = runs.scope()
         if options.get("operation") == "tool call" and around is not None and around.call is not None:
-            raise ServerAnswerLostError(
+            raise runs.ServerAnswerLostError(
                 "The connection to the server broke during the call, which may have done its work; it is not repeated."
             )
 
@@ -184,7 +174,9 @@ class FunctionToolArguments:
     def _of_program(self, context: Any) -> dict[str, Any]:
         """Returns the arguments of the program that the host sends to a server beside those of the model."""
         declared, supplied = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
-        return {name: value for name, value in supplied.items() if name in declared and name not in KEPT_FROM_SERVERS}
+        return {
+            name: value for name, value in supplied.items() if name in declared and name not in runs.KEPT_FROM_SERVERS
+        }
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters
@@ -228,7 +220,7 @@ Work = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
 def guarded_tool(
-    tool: FunctionTool, arguments: FunctionToolArguments, adapter: HostAdapter[ClientScope]
+    tool: FunctionTool, arguments: FunctionToolArguments, adapter: HostAdapter[runs.ClientScope]
 ) -> FunctionTool:
     """Returns a copy of a tool whose function is judged. The limits of the tool itself still count.
 
@@ -293,7 +285,7 @@ _HANDS_OVER = (
 )
 
 
-class ClientInvocation(ToolInvocation[ClientScope]):
+class ClientInvocation(ToolInvocation[runs.ClientScope]):
     """One call of a tool.
 
     Args:
@@ -306,7 +298,7 @@ class ClientInvocation(ToolInvocation[ClientScope]):
 
     def __init__(
         self,
-        adapter: HostAdapter[ClientScope],
+        adapter: HostAdapter[runs.ClientScope],
         name: str,
         args: Mapping[str, Any],
         arguments: FunctionToolArguments | None = None,
@@ -371,14 +363,14 @@ class ClientInvocation(ToolInvocation[ClientScope]):
             raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
         return explained(verdict, _CANNOT_ASK), call
 
-    def inside(self, call: HostCall) -> ClientScope:
+    def inside(self, call: HostCall) -> runs.ClientScope:
         run, agent, answered, asks = self.around.run, self.around.agent, self.around.answered, self.around.asks
-        return ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
+        return runs.ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
 
     def outcome(self, output: Any) -> Outcome:
-        return Outcome() if self._arguments is None else outcome_of(output)
+        return Outcome() if self._arguments is None else runs.outcome_of(output)
 
     def failure(self, error: BaseException) -> Outcome:
         if self._arguments is not None:
-            return outcome_of_server_error(error) if self._arguments.server else outcome_of_error(error)
+            return runs.outcome_of_server_error(error) if self._arguments.server else runs.outcome_of_error(error)
         return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)  # it ends the run

@@ -38,17 +38,7 @@ from guardagent.enforcement.calls import make_ids_unique, plain_arguments
 from guardagent.enforcement.host_adapter import HANDOFF, UNREAD, HostAdapter
 from guardagent.enforcement.host_runs import Named, awaited
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.agent_framework.adapter.approvals import (
-    ANSWER,
-    ClientAnswers,
-    FunctionApprovalNeeded,
-    answered,
-    call_shown,
-    decision_in,
-    held_stream,
-    request_content,
-    streamed,
-)
+from guardagent.frameworks.agent_framework.adapter import approvals, runs
 from guardagent.frameworks.agent_framework.adapter.calls import (
     ClientInvocation,
     FunctionToolArguments,
@@ -56,18 +46,6 @@ from guardagent.frameworks.agent_framework.adapter.calls import (
     guarded_tool,
     original_of,
     update_servers,
-)
-from guardagent.frameworks.agent_framework.adapter.runs import (
-    IN_WORKFLOW,
-    OWN_SESSION,
-    SURROUNDINGS,
-    UNNAMED,
-    AgentFrameworkHalted,
-    ClientRun,
-    ClientScope,
-    call_ids,
-    chat,
-    enter,
 )
 
 # --- middlewares
@@ -79,16 +57,16 @@ Next = Callable[[], Awaitable[None]]
 class OuterMiddleware(FunctionMiddleware):
     """Around the other middlewares: tells the tool which call it runs, and judges hand-offs, which these carry out."""
 
-    def __init__(self, attachment: ClientAttachment, around: ClientScope, run: ClientRun) -> None:
+    def __init__(self, attachment: ClientAttachment, around: runs.ClientScope, run: runs.ClientRun) -> None:
         self._attachment, self._around, self._run = attachment, around, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
         call_id = context.metadata.get("call_id")
         self._run.proposed.add(str(call_id))
         context.metadata[_FIRST] = context.function
-        inside = self._around.of_call(call_id, decision_in(context.metadata.get("approval_response")))
+        inside = self._around.of_call(call_id, approvals.decision_in(context.metadata.get("approval_response")))
         target = self._run.handoffs.get(context.function.name)
-        with enter(inside):
+        with runs.enter(inside):
             await delivered(
                 context, self._run, call_next if target is None else self._handing(context, target, call_next)
             )
@@ -110,7 +88,7 @@ class OuterMiddleware(FunctionMiddleware):
 class InnerMiddleware(FunctionMiddleware):
     """Behind the other middlewares: turns denials into results, and runs tools that came by another way guarded."""
 
-    def __init__(self, attachment: ClientAttachment, run: ClientRun) -> None:
+    def __init__(self, attachment: ClientAttachment, run: runs.ClientRun) -> None:
         self._attachment, self._run = attachment, run
 
     async def process(self, context: FunctionInvocationContext, call_next: Next) -> None:
@@ -128,7 +106,7 @@ class InnerMiddleware(FunctionMiddleware):
         await delivered(context, self._run, call_next if known else late)
 
 
-async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Next) -> None:
+async def delivered(context: FunctionInvocationContext, run: runs.ClientRun, work: Next) -> None:
     """Runs a call, and gives the model the reason if it is denied.
 
     Raises:
@@ -137,12 +115,12 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
     """
     try:
         await work()
-    except AgentFrameworkHalted:
+    except runs.AgentFrameworkHalted:
         raise
     except ToolDenied as denied:
         context.result = [Content.from_text(f"Error: {denied}")]
-    except FunctionApprovalNeeded as needed:
-        context.result = request_content(needed, context)
+    except approvals.FunctionApprovalNeeded as needed:
+        context.result = approvals.request_content(needed, context)
     if run.halted is not None:
         raise run.halted
     if run.final is not None:
@@ -152,19 +130,21 @@ async def delivered(context: FunctionInvocationContext, run: ClientRun, work: Ne
 class ModelMiddleware(ChatMiddleware):
     """At the model: guards tools that were added to the run, and judges what the model writes before it is stored."""
 
-    def __init__(self, attachment: ClientAttachment, run: ClientRun, judge: ClientAnswers) -> None:
+    def __init__(self, attachment: ClientAttachment, run: runs.ClientRun, judge: approvals.ClientAnswers) -> None:
         self._attachment, self._run, self._judge = attachment, run, judge
 
     async def process(self, context: ChatContext, call_next: Next) -> None:
         run = self._run
-        run.step, run.messages = run.step + 1, chat(context.messages)
-        run.seen = [call_id for call_id in call_ids(context.messages, "function_result") if call_id not in run.proposed]
+        run.step, run.messages = run.step + 1, runs.chat(context.messages)
+        run.seen = [
+            call_id for call_id in runs.call_ids(context.messages, "function_result") if call_id not in run.proposed
+        ]
         self._attachment.refresh((context.options or {}).get("tools"), run)
         await call_next()
         if isinstance(context.result, ChatResponse):
             context.result = (await self._read(context.result))[0]
         elif self._judge.judges:
-            context.result = held_stream(context.result, self._read)
+            context.result = approvals.held_stream(context.result, self._read)
         else:
             context.stream_result_hooks.append(self._note)
 
@@ -207,7 +187,7 @@ class RunSetup:
     ) -> None:
         self._attachment, self._config, self._messages, self._kwargs = attachment, config, messages, kwargs
         self.around, self._run = self._begin(agent)
-        self.answers = ClientAnswers(attachment.guard, self.around, self._run)
+        self.answers = approvals.ClientAnswers(attachment.guard, self.around, self._run)
 
     def options(self, options: Mapping[str, Any] | None, middleware: Sequence[Any] | None) -> dict[str, Any]:
         """Returns the options of the request, with guarded tools, and the guard's middlewares around the others.
@@ -230,22 +210,24 @@ class RunSetup:
     async def note_rejections(self) -> None:
         """Records the rejections in the messages, so that nobody can approve the same request later."""
         for content in (content for message in self._messages for content in message.contents):
-            decided = decision_in(content) if content.type == "function_approval_response" else None
+            decided = approvals.decision_in(content) if content.type == "function_approval_response" else None
             if decided is None or content.approved is True or not self.around.conversation:
                 continue
             if (call := self._rejected(content.function_call, decided)) is not None:
-                await adrive(self._attachment.guard.lifecycle.resolve(call, Approval.read(decided[ANSWER])))
+                await adrive(self._attachment.guard.lifecycle.resolve(call, Approval.read(decided[approvals.ANSWER])))
 
-    def _begin(self, agent: str | None) -> tuple[ClientScope, ClientRun]:
+    def _begin(self, agent: str | None) -> tuple[runs.ClientScope, runs.ClientRun]:
         attachment, session = self._attachment, self._kwargs.get("session")
         handoffs, id_of_session, asks = _handoffs(self._kwargs.get("middleware")), None, False
-        if isinstance(session, AgentSession) and self._kwargs.get(OWN_SESSION, True) is not False:
+        if isinstance(session, AgentSession) and self._kwargs.get(runs.OWN_SESSION, True) is not False:
             asks = True
-            id_of_session = None if handoffs or IN_WORKFLOW in session.state else session.session_id
-        around = attachment.begin(ClientRun, id_of_session)
-        run = around.run or ClientRun()
-        run.handoffs, run.messages, run.proposed = handoffs, chat(self._messages), attachment.proposed(around)
-        run.seen = [call_id for call_id in call_ids(self._messages, "function_result") if call_id not in run.proposed]
+            id_of_session = None if handoffs or runs.IN_WORKFLOW in session.state else session.session_id
+        around = attachment.begin(runs.ClientRun, id_of_session)
+        run = around.run or runs.ClientRun()
+        run.handoffs, run.messages, run.proposed = handoffs, runs.chat(self._messages), attachment.proposed(around)
+        run.seen = [
+            call_id for call_id in runs.call_ids(self._messages, "function_result") if call_id not in run.proposed
+        ]
         asks = asks or bool(self._config.get("disable_approval_response_binding", False))
         return replace(around, agent=agent, asks=asks), run
 
@@ -259,7 +241,7 @@ class RunSetup:
             args, named = plain_arguments(arguments.bind(prepared)[0]), arguments.spec.name
             around = self.around
             call = HostCall(named, args, around.conversation, id=function_call.call_id, agent=around.agent)
-            call = call_shown(call, decided)
+            call = approvals.call_shown(call, decided)
             return call if call.digest == str(decided.get("digest")).partition(".")[0] else None
         except Exception:  # noqa: BLE001 - what a client sends; the host has rejected the call in any case
             return None
@@ -324,8 +306,10 @@ class _GuardedChatClient:
         prepared = setup.options(options, middleware)
         respond = partial(super().get_response, messages, stream=stream, **prepared, **more)  # type: ignore[misc]
         if stream:
-            return streamed(setup.answers, respond, setup.note_rejections, (options or {}).get("response_format"))
-        return answered(setup.answers, respond, setup.note_rejections)
+            return approvals.streamed(
+                setup.answers, respond, setup.note_rejections, (options or {}).get("response_format")
+            )
+        return approvals.answered(setup.answers, respond, setup.note_rejections)
 
 
 # --- agents in tools and workflows
@@ -376,7 +360,7 @@ _PARTS = ("get_response", "function_invocation_configuration")
 _MOST = 1000
 
 
-class ClientAttachment(HostAdapter[ClientScope]):
+class ClientAttachment(HostAdapter[runs.ClientScope]):
     """One guard, and the client of an agent.
 
     Attributes:
@@ -391,7 +375,7 @@ class ClientAttachment(HostAdapter[ClientScope]):
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str],
     ) -> None:
-        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        super().__init__(guard, runs.SURROUNDINGS, named, runs.UNNAMED)
         self._named, self._unjudged, self._unguarded = named, unjudged, unguarded
         self._guarded: dict[int, tuple[Any, FunctionTool]] = {}  # id of a tool -> its guarded copy, which holds it
         self.arguments: dict[str, FunctionToolArguments] = {}
@@ -517,7 +501,7 @@ class ClientAttachment(HostAdapter[ClientScope]):
             self.listed.add(arguments.spec)
         return created
 
-    def refresh(self, tools: Any, run: ClientRun) -> None:
+    def refresh(self, tools: Any, run: runs.ClientRun) -> None:
         """Guards tools that were added to a run, and compares those of servers again."""
         if not isinstance(tools, list):
             return

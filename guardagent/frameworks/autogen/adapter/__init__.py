@@ -41,6 +41,7 @@ from guardagent.enforcement import EnforcementPoint, make_ids_unique
 from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError
+from guardagent.frameworks.autogen.adapter import tools
 from guardagent.frameworks.autogen.adapter.calls import AnswerHold
 from guardagent.frameworks.autogen.adapter.runs import (
     SURROUNDINGS,
@@ -54,15 +55,6 @@ from guardagent.frameworks.autogen.adapter.runs import (
     enter,
     result_ids,
     scope,
-)
-from guardagent.frameworks.autogen.adapter.tools import (
-    EXECUTE,
-    AssistantTools,
-    AutoGenTool,
-    AutoGenTools,
-    GuardedExecutor,
-    guard_of_workbench,
-    undumped,
 )
 
 # --- guarded agents and teams
@@ -97,7 +89,7 @@ class _GuardedChatAgent(BaseChatAgent):
                 yield event
 
     def dump_component(self) -> Any:
-        raise undumped("the agent")
+        raise tools.undumped("the agent")
 
 
 class _GuardedAssistant(_GuardedChatAgent):
@@ -189,8 +181,10 @@ async def _until_ended(
 
 def _require_guarded(parts: Mapping[str, Any]) -> None:
     """Raises InputError if an agent got a workbench or a hand-off during its run."""
-    guards = [guard_of_workbench(workbench) for workbench in parts["workbench"]]
-    if None in guards or not all(isinstance(handoff_tool, AutoGenTool) for handoff_tool in parts["handoff_tools"]):
+    guards = [tools.guard_of_workbench(workbench) for workbench in parts["workbench"]]
+    if None in guards or not all(
+        isinstance(handoff_tool, tools.AutoGenTool) for handoff_tool in parts["handoff_tools"]
+    ):
         raise InputError("the agent got a workbench or a hand-off during its run; it is guarded in the next run")
 
 
@@ -233,7 +227,7 @@ class _GuardedTeam(BaseGroupChat):
             raise
 
     def dump_component(self) -> Any:
-        raise undumped("the team")
+        raise tools.undumped("the team")
 
 
 class GuardTermination(TerminationCondition):
@@ -309,8 +303,8 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
         super().__init__(guard, SURROUNDINGS, named, UNNAMED)
         self.approval.report_missing(NO_APPROVER)
         self._unguarded = unguarded
-        self._agents: dict[int, AssistantTools] = {}
-        self.tools = AutoGenTools(self, self.guard_agent)
+        self._agents: dict[int, tools.AssistantTools] = {}
+        self.tools = tools.AutoGenTools(self, self.guard_agent)
 
     # --- agents
 
@@ -360,7 +354,7 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
             self._guard_tools(agent)
 
     def _guard_tools(self, agent: Any) -> None:
-        own = self._agents.setdefault(id(agent), AssistantTools(self.tools, agent))
+        own = self._agents.setdefault(id(agent), tools.AssistantTools(self.tools, agent))
         agent._workbench = [  # noqa: SLF001 - as above
             own.workbench(workbench, f"{agent.name} #{at}")
             for at, workbench in enumerate(agent._workbench)  # noqa: SLF001 - as above
@@ -368,10 +362,10 @@ class AutoGenAttachment(HostAdapter[AutoGenScope]):
         agent._handoff_tools = [own.handoff(handoff_tool) for handoff_tool in agent._handoff_tools]  # noqa: SLF001 - as above
 
     def _executor(self, executor: Any) -> Any:
-        self.listed.add(EXECUTE)
-        owner = executor.guardagent_adapter if isinstance(executor, GuardedExecutor) else None
+        self.listed.add(tools.EXECUTE)
+        owner = executor.guardagent_adapter if isinstance(executor, tools.GuardedExecutor) else None
         is_new = self.is_new(owner, "the code executor", "the executor itself")
-        return GuardedExecutor(executor, self) if is_new else executor
+        return tools.GuardedExecutor(executor, self) if is_new else executor
 
     # --- a run
 

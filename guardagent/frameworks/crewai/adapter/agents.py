@@ -32,25 +32,7 @@ from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, unacce
 from guardagent.enforcement.host_runs import Named
 from guardagent.enforcement.tool_arguments import ToolArguments
 from guardagent.errors import InputError, error_text
-from guardagent.frameworks.crewai.adapter.calls import (
-    CrewTool,
-    guarded_tool,
-    judge_output,
-    judge_result,
-    judge_task,
-    read_arguments,
-    server_of,
-)
-from guardagent.frameworks.crewai.adapter.runs import (
-    SURROUNDINGS,
-    UNNAMED,
-    CrewRun,
-    CrewScope,
-    RunEndedError,
-    enter,
-    request_text,
-    scope,
-)
+from guardagent.frameworks.crewai.adapter import calls, runs
 from guardagent.frameworks.crewai.package import PARTS
 
 # --- agents
@@ -103,35 +85,35 @@ class _CrewAgent(Agent):
         attachment = attachment_of(self)
         if _within_run():
             return super().execute_task(task, *args, **kwargs)
-        with enter(attachment.begin_run()):
-            return judge_result(attachment, task.description, super().execute_task(task, *args, **kwargs))
+        with runs.enter(attachment.begin_run()):
+            return calls.judge_result(attachment, task.description, super().execute_task(task, *args, **kwargs))
 
     async def aexecute_task(self, task: Any, *args: Any, **kwargs: Any) -> Any:
         attachment = attachment_of(self)
         if _within_run():
             return await super().aexecute_task(task, *args, **kwargs)
-        with enter(attachment.begin_run()):
+        with runs.enter(attachment.begin_run()):
             result = await super().aexecute_task(task, *args, **kwargs)
-            return judge_result(attachment, task.description, result)
+            return calls.judge_result(attachment, task.description, result)
 
     def kickoff(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
         refuse_restoring(args, kwargs)
-        with enter(attachment_of(self).begin_run()):
+        with runs.enter(attachment_of(self).begin_run()):
             return super().kickoff(messages, *args, **kwargs)  # inside an event loop the coroutine below
 
     async def kickoff_async(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
         refuse_restoring(args, kwargs)
-        with enter(attachment_of(self).begin_run()):
+        with runs.enter(attachment_of(self).begin_run()):
             return await super().kickoff_async(messages, *args, **kwargs)
 
     def _build_output_from_result(self, result: Any, executor: Any, *args: Any, **kwargs: Any) -> Any:
         output = super()._build_output_from_result(result, executor, *args, **kwargs)
-        return judge_output(attachment_of(self), request_text(executor.state.messages), output)
+        return calls.judge_output(attachment_of(self), runs.request_text(executor.state.messages), output)
 
     def _finalize_kickoff(self, output: Any, executor: Any, inputs: Any, form: Any, messages: Any, *args: Any) -> Any:
         """Judges the output again if a guardrail of the host has changed it."""
         output = super()._finalize_kickoff(output, executor, inputs, form, messages, *args)
-        return judge_output(attachment_of(self), request_text(messages), output)
+        return calls.judge_output(attachment_of(self), runs.request_text(messages), output)
 
 
 def attachment_of(guarded: Any) -> CrewAttachment:
@@ -157,7 +139,7 @@ def refuse_restoring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 
 def _within_run() -> bool:
-    around = scope()
+    around = runs.scope()
     return around is not None and around.run is not None
 
 
@@ -211,36 +193,36 @@ class _GuardedCrew(Crew):
         attachment_of(self).guard_crew(self)
 
     def _execute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
-        with enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
+        with runs.enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
             return super()._execute_tasks(tasks, *args, **kwargs)
 
     async def _aexecute_tasks(self, tasks: Any, *args: Any, **kwargs: Any) -> Any:
-        with enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
+        with runs.enter(attachment_of(self).begin_run(last_task=tasks[-1] if tasks else None)):
             return await super()._aexecute_tasks(tasks, *args, **kwargs)
 
     def _create_crew_output(self, task_outputs: Any) -> Any:
         answers = [task_output for task_output in task_outputs if task_output.raw]
         if answers:  # the last task may have been skipped
-            judge_task(attachment_of(self), answers[-1])
+            calls.judge_task(attachment_of(self), answers[-1])
         return super()._create_crew_output(task_outputs)
 
 
 def _bound(output: Any) -> Any:
     """Returns the output of a kickoff. A stream runs when it is read, and belongs where it was kicked off."""
-    around = scope()
+    around = runs.scope()
     if around is not None and isinstance(output, CrewStreamingOutput):
         require_parts(output, *PARTS["stream"].split())
         if (chunks := output._sync_iterator) is not None:  # noqa: SLF001 - there is no public way to it
             output._sync_iterator = _chunks_within(around, chunks)  # noqa: SLF001 - as above
         if (later := output._async_iterator) is not None:  # noqa: SLF001 - as above
-            output._async_iterator = SURROUNDINGS.stream_within(around, later)  # noqa: SLF001 - as above
+            output._async_iterator = runs.SURROUNDINGS.stream_within(around, later)  # noqa: SLF001 - as above
     return output
 
 
-def _chunks_within(around: CrewScope, chunks: Any) -> Iterator[Any]:
+def _chunks_within(around: runs.CrewScope, chunks: Any) -> Iterator[Any]:
     try:
         while True:
-            with enter(around):
+            with runs.enter(around):
                 try:
                     chunk = next(chunks)
                 except StopIteration:
@@ -258,12 +240,12 @@ def watch_last_tasks() -> None:
 
 def _judge_last_task(context: StepContext) -> None:
     """A hook of the host. The host ignores what a hook raises, unless it is a HookAborted."""
-    around = scope()
+    around = runs.scope()
     run = around.run if around is not None else None
     if run is None or run.last_task is not context.task or not isinstance(context.payload, TaskOutput):
         return
     try:
-        judge_task(attachment_of(context.task.agent), context.payload)
+        calls.judge_task(attachment_of(context.task.agent), context.payload)
     except HookAborted:
         raise
     except Exception as error:
@@ -291,19 +273,19 @@ class _CrewExecutor(AgentExecutor):
     def invoke(self, inputs: dict[str, Any]) -> Any:
         if is_inside_event_loop():
             return self.invoke_async(inputs)
-        with enter(_attachment(self).begin_run(self)):
+        with runs.enter(_attachment(self).begin_run(self)):
             try:
                 _check()
                 return super().invoke(inputs)
-            except RunEndedError as ended:
+            except runs.RunEndedError as ended:
                 return {"output": ended.reason}
 
     async def invoke_async(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        with enter(_attachment(self).begin_run(self)):
+        with runs.enter(_attachment(self).begin_run(self)):
             try:
                 _check()
                 return await super().invoke_async(inputs)  # type: ignore[no-any-return]
-            except RunEndedError as ended:
+            except runs.RunEndedError as ended:
                 return {"output": ended.reason}
 
     def _should_parallelize_native_tool_calls(self, tool_calls: list[Any]) -> bool:
@@ -312,7 +294,7 @@ class _CrewExecutor(AgentExecutor):
 
     def _execute_single_native_tool_call(self, tool_call: Any) -> dict[str, Any]:
         repeated = id(tool_call) in self._guardagent_repeated
-        with enter(_attachment(self).propose(extract_tool_call_info(tool_call), repeated=repeated)):
+        with runs.enter(_attachment(self).propose(extract_tool_call_info(tool_call), repeated=repeated)):
             result: dict[str, Any] = super()._execute_single_native_tool_call(tool_call)
         _check()
         return result
@@ -370,7 +352,7 @@ def _attachment(executor: Any) -> CrewAttachment:
 
 
 def _check() -> None:
-    around = scope() or CrewScope(None)
+    around = runs.scope() or runs.CrewScope(None)
     if around.run is not None:
         around.run.check()
 
@@ -412,7 +394,7 @@ def _names(llm: Any) -> Iterator[str]:
 # --- the attachment
 
 
-class CrewAttachment(HostAdapter[CrewScope]):
+class CrewAttachment(HostAdapter[runs.CrewScope]):
     """One guard, and the crews and agents that it guards."""
 
     def __init__(
@@ -422,7 +404,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
         unjudged: Mapping[str, Collection[str]],
         unguarded: frozenset[str] = frozenset(),
     ) -> None:
-        super().__init__(guard, SURROUNDINGS, named, UNNAMED)
+        super().__init__(guard, runs.SURROUNDINGS, named, runs.UNNAMED)
         self.approval.report_missing(NO_APPROVER)
         self._unjudged, self._unguarded = unjudged, unguarded
 
@@ -497,25 +479,25 @@ class CrewAttachment(HostAdapter[CrewScope]):
         read = [self._read(tool) for tool in own]
         unread = self._unaccepted(zip(own, read, strict=True))
         made = [
-            guarded_tool(tool, arguments, self, unread=arguments.spec.name in unread)
+            calls.guarded_tool(tool, arguments, self, unread=arguments.spec.name in unread)
             for tool, arguments in zip(own, read, strict=True)
         ]
         return [*made, *(tool for tool in tools if isinstance(tool, DeferredToolResultReader))]
 
     def _bare(self, tool: Any) -> Any:
         """Returns the tool behind a guarded one of this attachment; others as they are."""
-        return tool.guarded_by(self) if isinstance(tool, CrewTool) else tool
+        return tool.guarded_by(self) if isinstance(tool, calls.CrewTool) else tool
 
     def _read(self, tool: Any) -> ToolArguments:
         """Reads a tool's declaration, and guards the agents that it delegates to."""
-        if isinstance(tool, CrewTool):
+        if isinstance(tool, calls.CrewTool):
             raise InputError(f"the tool {tool.name!r} is guarded already; expected the tool itself")
         for agent in getattr(tool, "agents", None) or ():
             if isinstance(agent, BaseAgent):
                 self.guard_agent(agent)
         named = sanitize_tool_name(tool.name)
         require_parts(tool, *PARTS["tool"].split())
-        arguments = read_arguments(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
+        arguments = calls.read_arguments(tool, self._unjudged.get(named) or self._unjudged.get(tool.name, ()))
         self.listed.add(arguments.spec)
         return arguments
 
@@ -523,7 +505,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
         """Compares the tools of servers with the accepted ones. Returns the names of those that may not be called."""
         servers: dict[str, list[ToolSpec]] = {}
         for tool, arguments in tools:
-            if (server := server_of(tool)) is not None:
+            if (server := calls.server_of(tool)) is not None:
                 servers.setdefault(server, []).append(arguments.spec)
         return unaccepted_names(self.guard, servers)
 
@@ -542,7 +524,7 @@ class CrewAttachment(HostAdapter[CrewScope]):
 
     # --- runs
 
-    def begin_run(self, executor: Any = None, last_task: Any = None) -> CrewScope:
+    def begin_run(self, executor: Any = None, last_task: Any = None) -> runs.CrewScope:
         """Returns the surroundings of a new run: within a tool, those of the call.
 
         Args:
@@ -554,9 +536,9 @@ class CrewAttachment(HostAdapter[CrewScope]):
         """
         if executor is not None:
             self.listed.check()  # the host makes executors before it knows all tools
-        return self.begin(lambda outer: CrewRun(outer, executor=executor, last_task=last_task))
+        return self.begin(lambda outer: runs.CrewRun(outer, executor=executor, last_task=last_task))
 
-    def propose(self, proposed: Iterable[Any] | None, *, repeated: bool = False) -> CrewScope:
+    def propose(self, proposed: Iterable[Any] | None, *, repeated: bool = False) -> runs.CrewScope:
         """Notes a call that a model proposed. Returns the surroundings in which it runs.
 
         Args:

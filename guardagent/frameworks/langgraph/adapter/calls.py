@@ -17,22 +17,7 @@ from guardagent.enforcement.calls import REPEATS, plain_value
 from guardagent.enforcement.host_adapter import HostAdapter, withheld
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.langgraph.adapter.runs import (
-    RunStopped,
-    Task,
-    conversation_of,
-    enclosing_tool,
-    is_answer,
-    last_of,
-    mark_running,
-    messages_of,
-    require_nested,
-    require_uncached,
-    returned_messages,
-    state_of,
-    text_of,
-    thread_of,
-)
+from guardagent.frameworks.langgraph.adapter import runs
 from guardagent.frameworks.langgraph.adapter.tools import (
     ToolCallProposal,
     ToolSignature,
@@ -69,7 +54,7 @@ class Answers:
 
     def __init__(self, guard: EnforcementPoint) -> None:
         self._guard = guard
-        self._passed = state_of(guard).passed
+        self._passed = runs.state_of(guard).passed
 
     def without_streaming(self, request: Any) -> Any:
         """Returns the request with streaming disabled.
@@ -114,20 +99,22 @@ class Answers:
         structured = getattr(response, "structured_response", None)
         if structured is None and any(message.tool_calls for message in own):
             return None
-        others = [text_of(message) for message in response.result if message.type == "tool"]
-        texts = [text_of(message) for message in own]
+        others = [runs.text_of(message) for message in response.result if message.type == "tool"]
+        texts = [runs.text_of(message) for message in own]
         if structured is not None:
             texts = [*filter(None, texts), _structured(structured)]
         return self._answer(request.messages, texts, others)
 
     def of_tool(self, messages: Sequence[Any], answer: Any) -> FinalAnswer | None:
         """Returns the output of a tool that ends the run."""
-        return self._answer(messages, [text_of(returned_message) for returned_message in returned_messages(answer)])
+        return self._answer(
+            messages, [runs.text_of(returned_message) for returned_message in runs.returned_messages(answer)]
+        )
 
     def of_state(self, state: Any, key: str = "messages") -> FinalAnswer | None:
         """Returns the answer at the end of a run: its last messages and structured response."""
-        messages = messages_of(state, key)
-        texts = [text for message in last_of(messages) if (text := text_of(message))]
+        messages = runs.messages_of(state, key)
+        texts = [text for message in runs.last_of(messages) if (text := runs.text_of(message))]
         structured = state.get("structured_response") if isinstance(state, Mapping) else None
         return self._answer(messages, [*texts, *([] if structured is None else [_structured(structured)])])
 
@@ -137,7 +124,7 @@ class Answers:
         if not self._guard.judges_answers:
             return None
         user_message = next((message for message in reversed(messages) if message.type == "human"), None)
-        conversation = conversation_of(self._guard, get_config())
+        conversation = runs.conversation_of(self._guard, get_config())
         return FinalAnswer(conversation, str(user_message.text) if user_message is not None else "", parts, copies)
 
 
@@ -159,7 +146,7 @@ def without_ending(state: Any, verdict: Verdict, key: str = "messages") -> dict[
     from langchain_core.messages import AIMessage, ToolMessage
 
     instead: list[Any] = []
-    for message in last_of(messages_of(state, key)):
+    for message in runs.last_of(runs.messages_of(state, key)):
         if message.id is None:
             raise InputError("an answer that is withheld cannot be taken back: its message has no id; use add_messages")
         if message.type == "tool":
@@ -223,7 +210,7 @@ class GuardedCalls(HostAdapter[HostScope]):
     ) -> None:
         super().__init__(guard, _SURROUNDINGS, None, "")
         self._nested, self._messages_key, self._unguarded = nested, messages_key, frozenset(unguarded)
-        self.shared, self._answers = state_of(guard), Answers(guard)
+        self.shared, self._answers = runs.state_of(guard), Answers(guard)
         self._signatures: dict[str, ToolSignature] = {}
         self._specs: dict[str, ToolSpec] = {}
 
@@ -283,7 +270,7 @@ class GuardedCalls(HostAdapter[HostScope]):
             proposal.run = task.enter(proposal.config)
             work = partial(handler, self._guarded(request, proposal, handler))
             response = proposal.accept((yield Operation(work, work)))
-            if not is_answer(request.tool, response):
+            if not runs.is_answer(request.tool, response):
                 return proposal.end(response)
             verdict = yield from self._answers.denial(self._answers.of_tool(proposal.messages, response))
             return proposal.end(response if verdict is None else without_result(request.tool_call, verdict))
@@ -294,15 +281,15 @@ class GuardedCalls(HostAdapter[HostScope]):
 
     def _propose(self, request: Any) -> ToolCallProposal:
         config = getattr(request.runtime, "config", None) or {}
-        require_uncached(config)
+        runs.require_uncached(config)
         if self._nested:
-            require_nested(self.guard, config)
-        inside = enclosing_tool(self.guard, config)
-        conversation = thread_of(config) if inside is None else inside.conversation
-        messages = messages_of(request.state, self._messages_key)
+            runs.require_nested(self.guard, config)
+        inside = runs.enclosing_tool(self.guard, config)
+        conversation = runs.thread_of(config) if inside is None else inside.conversation
+        messages = runs.messages_of(request.state, self._messages_key)
         has_reviewer(self, config)
         namespace = (config.get("configurable") or {}).get("checkpoint_ns")
-        task = self.shared.tasks.of((conversation, namespace)) if namespace else Task()
+        task = self.shared.tasks.of((conversation, namespace)) if namespace else runs.Task()
         source = _proposing_message(messages, request.tool_call.get("id"))
         if inside is None:
             self._turn(conversation, messages)
@@ -313,7 +300,7 @@ class GuardedCalls(HostAdapter[HostScope]):
         """Returns the request with the guarded copy of its tool."""
         if not _runs_the_tool(handler):
             refuse_substitutes(proposal, proposal.config)  # type: ignore[arg-type]
-        mark_running(proposal.config, proposal.running_tool)  # type: ignore[arg-type]
+        runs.mark_running(proposal.config, proposal.running_tool)  # type: ignore[arg-type]
         if request.tool is None:
             return request  # the host says so to the model
         known = self._signatures.get(request.tool.name)
@@ -353,7 +340,7 @@ class GuardedCalls(HostAdapter[HostScope]):
 
 def with_unique_ids(response: Any) -> Any:
     """Returns a model's response whose calls have unique ids."""
-    for message in returned_messages(response):
+    for message in runs.returned_messages(response):
         make_ids_unique(getattr(message, "tool_calls", None) or (), "id")
     return response
 
@@ -397,7 +384,7 @@ def _message_for(error: Exception, proposal: ToolCallProposal) -> Any:
         raise proposal.stopped from error
     if isinstance(error, GraphInterrupt):
         raise error if proposal.run is None else proposal.task.interrupted(proposal.run, error)
-    if isinstance(error, ToolDenied) and not isinstance(error, RunStopped):
+    if isinstance(error, ToolDenied) and not isinstance(error, runs.RunStopped):
         return proposal.deny(error.verdict)
     if isinstance(error, InputError) and not proposal.used:  # else it is the tool's own
         return proposal.refuse(str(error))
