@@ -34,18 +34,8 @@ from guardagent.server.service import (
     RequestRunningError,
     ServiceRequest,
     UnknownItemError,
+    guards,
     repeated,
-)
-from guardagent.server.service.guards import (
-    SESSION,
-    Attachments,
-    GuardCache,
-    HostSession,
-    HostSessions,
-    RunGuards,
-    SessionFilter,
-    new_session,
-    read_attachment,
 )
 from guardagent.server.service.migration import SessionMigration, reads_messages
 from guardagent.server.service.policies import (
@@ -88,7 +78,7 @@ class Retention:
         self,
         state: StateStore,
         settings: RetentionSettings,
-        finish: Callable[[HostSession], object],
+        finish: Callable[[guards.HostSession], object],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._settings, self._finish, self._clock = state, settings, finish, clock
@@ -105,17 +95,17 @@ class Retention:
         """
         now, keep = self._clock(), self._settings
         if keep.abandoned_days is not None:
-            for tenant, items in self._older(SESSION, "created", now - keep.abandoned_days * _DAY):
+            for tenant, items in self._older(guards.SESSION, "created", now - keep.abandoned_days * _DAY):
                 for item in items:
                     if is_stopped():
                         return
-                    self._end(HostSession(item.name, tenant, number=item.number, **item.value))
+                    self._end(guards.HostSession(item.name, tenant, number=item.number, **item.value))
         for kind, field, seconds, is_due in (
             (ANSWER, "since", keep.answer_hours * _HOUR, _is_always),
             (APPROVAL, "created", keep.approval_days * _DAY, partial(_is_decided, now)),
             (GRANT, "created", keep.approval_days * _DAY, partial(are_over, now)),
             (CARD, "created", keep.approval_days * _DAY, _is_always),
-            (SESSION, "created", keep.session_days * _DAY, _has_ended),
+            (guards.SESSION, "created", keep.session_days * _DAY, _has_ended),
         ):
             for tenant, items in self._older(kind, field, now - seconds):
                 if is_stopped():
@@ -133,7 +123,7 @@ class Retention:
                 yield tenant, older
                 after = page[-1].number
 
-    def _end(self, session: HostSession) -> None:
+    def _end(self, session: guards.HostSession) -> None:
         if session.status != "open":
             return
         try:
@@ -237,13 +227,13 @@ class GuardService:
         self.stores = ServerStores(settings)
         self.tokens = TokenDesk(tokens, self.stores.log)
         self.policies.share(self.stores.state)
-        self.attachments = Attachments(self.stores.state)
-        self.sessions = HostSessions(self.stores.state)
+        self.attachments = guards.Attachments(self.stores.state)
+        self.sessions = guards.HostSessions(self.stores.state)
         self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
         self.grants = GrantBook(self.stores.state, self.stores.counters, self.stores.log)
         kept = self.stores, self.attachments, self.sessions
         self.stops = StopBook(self.stores.ledger, self.sessions.known, self.stores.log)
-        self.guards = GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
+        self.guards = guards.GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
         self.migration = SessionMigration(self.policies, self.stores, self.sessions, self.guards)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
@@ -261,7 +251,7 @@ class GuardService:
         self.workflows = WorkflowReports(settings.workflows, self.policies)
         self.retention = Retention(self.stores.state, settings.retention, self._finish)
         self.verdicts = Counter[tuple[str, str]]()
-        self.runs = RunGuards(settings.agents, self.stores.log)
+        self.runs = guards.RunGuards(settings.agents, self.stores.log)
 
     def tenants(self) -> frozenset[str]:
         """Returns the tenants with sessions or tokens, whose logs may have entries."""
@@ -281,7 +271,7 @@ class GuardService:
             InputError: the request is invalid, or the tools do not fit the rules.
             UnknownItemError: the tenant has no such policy.
         """
-        attachment, content = read_attachment(request.body, request.caller.tenant)
+        attachment, content = guards.read_attachment(request.body, request.caller.tenant)
         self.policies.settings(attachment.policy, request.caller.tenant)
         version = self.policies.current(attachment.policy)
         guard = self.guards.new(attachment, version)
@@ -311,7 +301,7 @@ class GuardService:
             key.
         """
         results: list[JSON | Exception] = []
-        new: list[tuple[int, ServiceRequest, HostSession]] = []
+        new: list[tuple[int, ServiceRequest, guards.HostSession]] = []
         for read in reads:
             try:
                 request = read()
@@ -332,15 +322,15 @@ class GuardService:
                 results[at] = error
         return results
 
-    def _items(self, request: ServiceRequest, session: HostSession) -> ItemGroup:
+    def _items(self, request: ServiceRequest, session: guards.HostSession) -> ItemGroup:
         """A new session, and the answer for a repetition of its request."""
-        items: list[NewItem] = [(SESSION, session.id, session.content)]
+        items: list[NewItem] = [(guards.SESSION, session.id, session.content)]
         if request.key is not None:
             answer = {"id": session.id}
             items.append(self.repeated.item(request.caller.id, request.key, _opening(request), answer))
         return session.tenant, items
 
-    def _new_session(self, request: ServiceRequest) -> HostSession:
+    def _new_session(self, request: ServiceRequest) -> guards.HostSession:
         fields, caller = NEW_SESSION.read(request.body), request.caller
         name, user = fields["id"] or f"s_{request.identity()[:32]}", fields["on_behalf_of"]
         attachment = self.attachments.find(caller.tenant, fields["attachment"])
@@ -349,9 +339,9 @@ class GuardService:
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
         digest = self.policies.current(attachment.policy).digest
         candidate = self.candidates.chosen(caller.tenant, attachment.policy)
-        return new_session(name, caller, attachment, digest, _principal(caller, user), candidate)
+        return guards.new_session(name, caller, attachment, digest, _principal(caller, user), candidate)
 
-    def _opened_earlier(self, request: ServiceRequest, session: HostSession) -> JSON:
+    def _opened_earlier(self, request: ServiceRequest, session: guards.HostSession) -> JSON:
         about = request.caller.tenant, request.caller.id, request.key, _opening(request)
         return self.repeated.once(  # type: ignore[no-any-return]
             *about, lambda: {"id": self.sessions.open(session).id}, takes_over=True
@@ -515,7 +505,7 @@ class GuardService:
 
     # --- for people
 
-    def list_sessions(self, tenant: str, before: int | None, limit: int, fits: SessionFilter = bool) -> JSON:
+    def list_sessions(self, tenant: str, before: int | None, limit: int, fits: guards.SessionFilter = bool) -> JSON:
         """Returns the newest sessions of a tenant, of those that fit; by default, all do."""
         page, number = self.sessions.search(tenant, before, limit, fits)
         cursor = None if number is None else str(number)
@@ -769,11 +759,11 @@ class GuardService:
 
     # --- internals
 
-    def _session(self, request: ServiceRequest) -> tuple[HostSession, ToolGuard]:
+    def _session(self, request: ServiceRequest) -> tuple[guards.HostSession, ToolGuard]:
         session = self._migrated(self.sessions.of_caller(request.caller, request.path["id"]))
         return session, self.guards.of(session)
 
-    def _migrated(self, session: HostSession) -> HostSession:
+    def _migrated(self, session: guards.HostSession) -> guards.HostSession:
         """Returns a session under the version that a reload has put into force for it; else its stop denies its calls.
 
         Raises:
@@ -801,7 +791,7 @@ class GuardService:
         raise LedgerError("other servers kept adding to the session; try again")
 
     def _judged(
-        self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
+        self, session: guards.HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
     ) -> JSON:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
@@ -815,7 +805,7 @@ class GuardService:
             json["approval"] = self.approvals.request(session, call, verdict, rules, asks, proposed)
         return json
 
-    def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
+    def _counted(self, session: guards.HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""
         counted = session.policy, str(verdict.decision)
         if (operation := staged()) is None:
@@ -824,7 +814,7 @@ class GuardService:
             operation.verdicts.append(counted)
         return write_verdict(verdict)
 
-    def _finish(self, session: HostSession) -> HostSession:
+    def _finish(self, session: guards.HostSession) -> guards.HostSession:
         """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
         session = self._migrated(session)
         guard = self.guards.of(session)
@@ -871,7 +861,7 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     return dict(thaw(principal.value))
 
 
-def _summary(session: HostSession) -> JSON:
+def _summary(session: guards.HostSession) -> JSON:
     return {
         "id": session.id,
         "owner": session.owner,
