@@ -89,7 +89,7 @@ class Interpreter(Program):
         for name, framework in self._frameworks.items():
             if name not in self._loaded and not fresh.isdisjoint(framework.PACKAGES):
                 reader = self._loaded[name] = SOURCES.load(name)
-                self.constants.update(reader.CONSTANTS)
+                self.constants.update(getattr(reader, "CONSTANTS", {}))
                 self.kinds.add(getattr(reader, "KINDS", ()))
         self.readers = tuple(self._loaded[name] for name in self._frameworks if name in self._loaded)
 
