@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
