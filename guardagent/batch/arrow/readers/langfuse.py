@@ -12,23 +12,6 @@ from guardagent._support import json_values
 from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
 
-NAME = "langfuse"
-KNOWS = {
-    "trace": "`sessionId` of any observation of the trace, otherwise `traceId`",
-    "time": "`startTime`; in UTC if it has no zone",
-    "tool": "`name` of an observation of the type `TOOL`",
-    "args": "`input`, an object or JSON text; of `@observe` its `kwargs`",
-    "output": "`output`, the `content` of a tool message; text that is JSON counts as its value",
-    "failed": "true if `level` is `ERROR`, or the output is a tool message with the status `error`, otherwise null",
-}
-UNKNOWN = (
-    'which observations of the type `SPAN` are calls: none of them is an event. Record tools with `as_type="tool"`',
-    "the names of positional arguments that `@observe` recorded: they are an error",
-    "whether an observation without the level `ERROR` is of a call that succeeded",
-    "the session, in an export without it: `observations/` of blob storage, and field groups without `basic`",
-    "observations that sampling dropped, if no other one names them as parent",
-)
-
 _TYPES = {
     "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "EVENT", "GENERATION", "GUARDRAIL", "RETRIEVER", "SPAN", "TOOL",
 }  # fmt: skip

@@ -8,25 +8,6 @@ from typing import Any
 from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
 
-NAME = "langsmith"
-KNOWS = {
-    "trace": "`thread_id`, or `thread_id`, `session_id` or `conversation_id` of the metadata of any run of the trace, "
-    "otherwise `trace_id`",
-    "time": "`start_time`",
-    "tool": "`name` of a run with the `run_type` `tool`",
-    "args": "`inputs`",
-    "output": "`outputs`; without the key `output` if it is the only one, and the `content` of a tool message",
-    "failed": "true if `error` is set, `status` is `error`, or the output is a tool message with the status `error`, "
-    "otherwise null",
-}
-UNKNOWN = (
-    "whether a run with empty `inputs` had no arguments or hid them: it is an error",
-    "the arguments that langchain-core recorded as one string, as earlier versions than 1.7.2 can: they are an error",
-    "whether a run without an error succeeded: a tool can return an error as text",
-    "runs that sampling dropped, if no other run names them as parent",
-    "the final answer, unless the outermost run returns messages and the last one is of the model, without calls",
-)
-
 _TYPES = {"chain", "embedding", "llm", "parser", "prompt", "retriever", "tool"}
 _THREADS = ("thread_id", "session_id", "conversation_id")
 _RECORD = "select 'inputs' in the export, and record without hiding inputs"

@@ -9,24 +9,6 @@ from typing import Any
 from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
 
-NAME = "openai-agents"
-KNOWS = {
-    "trace": "`group_id` of the item `trace`, otherwise `trace_id`",
-    "time": "`started_at`",
-    "tool": "`span_data.name` of a span of the type `function`; `handoff` for one of the type `handoff`",
-    "args": "`span_data.input`, JSON text, empty for a call without arguments; `to` of a hand-off: `to_agent`",
-    "output": "`span_data.output`; it remains text, since the SDK writes values of Python that are not JSON",
-    "failed": "true if `error` is set, otherwise null",
-    "action": "`handoff` for a hand-off",
-}
-UNKNOWN = (
-    "whether a call without an error ran: an input guardrail can have rejected it, or it waited for approval",
-    "the type of an output: `{'paid': True}` of Python is text",
-    "tools that run at OpenAI, such as web search and hosted MCP: they have no span",
-    "the final answer: spans of responses do not hold it",
-    "spans that a full queue dropped, if no other span names them as parent",
-)
-
 _OTHER_TYPES = {
     "agent", "custom", "generation", "guardrail", "mcp_tools", "response", "speech", "speech_group", "transcription",
 }  # fmt: skip

@@ -13,26 +13,6 @@ from guardagent._support import json_values
 from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
 
-NAME = "otel"
-KNOWS = {
-    "trace": "`gen_ai.conversation.id` of any span of the trace, otherwise `traceId`",
-    "time": "`startTimeUnixNano`",
-    "tool": "`gen_ai.tool.name`; `tool.name` of OpenInference",
-    "args": "`gen_ai.tool.call.arguments`, an object or JSON text; also `tool_arguments`, `input.value` of "
-    "OpenInference, and events of the span; the `inputs` of what OpenLLMetry records of LangChain",
-    "output": "`gen_ai.tool.call.result`; also `tool_response`, `output.value`, and events. Text that is JSON counts "
-    "as its value, and a tool message of LangChain as its `content`",
-    "failed": "true if `status.code` is 2 (error), the span has `error.type` or its tool message the status `error`; "
-    "`gen_ai.tool.status` if it has that; otherwise null",
-}
-UNKNOWN = (
-    "spans that sampling or a full queue dropped, if no other span names them as parent",
-    "plain text that a limit on the length of attributes cut off",
-    "whether a span without an error is of a call that succeeded: instrumentations leave the status of most unset",
-    "calls that only a `chat` span proposes: they are not events",
-    "that spans of an MCP server and its client, or of two instrumentations, are of the same call: each is an event",
-)
-
 _OPERATION, _TOOL = "gen_ai.operation.name", "gen_ai.tool.name"
 _CONVERSATION = "gen_ai.conversation.id"
 _OTHERS = {  # of operations; any other span that names a tool is a call
