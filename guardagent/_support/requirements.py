@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from guardagent.errors import InputError
 
 
-def require(distributions: Mapping[str, str], extra: str) -> None:
+def require(distributions: Mapping[str, str], extra: str, tried: Mapping[str, tuple[str, str]] | None = None) -> None:
     """Makes sure that distributions are installed, each in at least a minimum version.
+
+    Args:
+        distributions: distribution -> the minimum version.
+        extra: the extra that has them.
+        tried: of a host, distribution -> the oldest and the newest version tried with its adapter; others warn.
 
     Raises:
         InputError: one is missing or older; the message has the command that installs it.
@@ -23,6 +28,7 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
             installed = None
         if problem := version_problem(name, minimum, installed):
             raise InputError(f"{problem}; expected {name} {minimum} or newer: {install_hint(extra)}")
+    warn_untried(tried or {})
 
 
 def install_hint(*extras: str) -> str:

@@ -21,11 +21,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from guardagent._support.execution import adrive
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 import functools
 import json

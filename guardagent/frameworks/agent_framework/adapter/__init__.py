@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require
 from guardagent.frameworks.agent_framework.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from agent_framework import BaseChatClient, RawAgent, Workflow
 

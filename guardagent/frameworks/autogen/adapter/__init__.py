@@ -13,11 +13,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence

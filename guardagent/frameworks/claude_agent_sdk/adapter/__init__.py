@@ -20,11 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 import copy
 import inspect

@@ -14,11 +14,10 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.litellm.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail

@@ -19,11 +19,10 @@ from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.llama_index.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 import asyncio
 from dataclasses import dataclass

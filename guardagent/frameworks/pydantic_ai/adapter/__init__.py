@@ -20,11 +20,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.pydantic_ai.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability

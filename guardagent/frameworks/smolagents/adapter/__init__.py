@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
-from guardagent._support.requirements import require, warn_untried
+from guardagent._support.requirements import require
 from guardagent.frameworks.smolagents.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from smolagents import MultiStepAgent
 

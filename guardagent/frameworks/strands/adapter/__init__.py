@@ -25,11 +25,10 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from guardagent._support.execution import adrive
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.strands.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from pydantic import BaseModel
 from strands import Agent
