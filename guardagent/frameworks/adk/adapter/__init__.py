@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache, partial
 from typing import Any
 
 from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.adk.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-from collections.abc import Iterator
-from contextvars import ContextVar
-from functools import cache, partial
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -49,6 +47,8 @@ from guardagent.errors import InputError, error_text
 from guardagent.frameworks.adk.adapter.answers import AnswerJudge, answer, questions
 from guardagent.frameworks.adk.adapter.calls import AdkInvocation, refuse_unasked, require_distinct, spec_of
 from guardagent.frameworks.adk.adapter.runs import AdkAdapter, AdkRun, RunnerHalted, conversation_id, scope, text_of
+
+__all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
 
 # --- tools
 
@@ -256,8 +256,6 @@ def _refuse(problem: str, name: str) -> None:
 
 
 # --- the plug-in
-
-__all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
 
 
 # --- the tools of the agents

@@ -14,10 +14,14 @@ agent judges the answer of the turn.
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from guardagent._support.execution import adrive
@@ -25,13 +29,6 @@ from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.ag2.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-import functools
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 
 from ag2 import Agent
 from ag2.events import (
@@ -70,6 +67,8 @@ from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, defaults_of, finished, refuse_opaque
 from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, thaw
+
+__all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
 
 # --- calls
 
@@ -433,8 +432,6 @@ def _results(event: Any) -> list[Any]:
 
 
 # --- attaching
-
-__all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
 
 
 # --- the tools of a turn

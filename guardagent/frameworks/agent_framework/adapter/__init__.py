@@ -12,19 +12,17 @@ The agents that a tool or a workflow runs are guarded as well.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import copy
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, TypeVar
 
-from guardagent._support.requirements import require
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.agent_framework.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-import copy
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache, partial
 
 from agent_framework import (
     AgentSession,
@@ -45,7 +43,6 @@ from agent_framework import (
 )
 
 from guardagent._support.execution import adrive
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import Approval, EnforcementPoint, HostCall
 from guardagent.enforcement.calls import make_ids_unique, plain_arguments
 from guardagent.enforcement.host_adapter import HANDOFF, UNREAD, HostAdapter
@@ -63,9 +60,10 @@ from guardagent.frameworks.agent_framework.adapter.calls import (
 )
 from guardagent.frameworks.agent_framework.adapter.runs import AgentFrameworkHalted, conversation
 
+__all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
+
 # --- attaching
 
-__all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
 
 Target = TypeVar("Target", bound=RawAgent[Any] | BaseChatClient[Any] | Workflow)
 

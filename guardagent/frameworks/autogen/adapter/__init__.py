@@ -9,19 +9,17 @@ Extra: `guardagent[autogen]`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.autogen.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from functools import cache
 
 from autogen_agentchat.agents import (
     AssistantAgent,
@@ -55,6 +53,8 @@ from guardagent.frameworks.autogen.adapter.runs import (
     result_ids,
     scope,
 )
+
+__all__ = ["TeamHalted", "conversation", "guarded"]
 
 # --- guarded agents and teams
 
@@ -255,10 +255,6 @@ class GuardTermination(TerminationCondition):
         if self._condition is not None:
             await self._condition.reset()
 
-
-# --- attaching
-
-__all__ = ["TeamHalted", "conversation", "guarded"]
 
 # --- attaching
 

@@ -13,10 +13,16 @@ own tools in a rule is an error.
 
 from __future__ import annotations
 
+import copy
+import inspect
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +30,6 @@ from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.claude_agent_sdk.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-import copy
-import inspect
-import logging
-import re
-from collections.abc import Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial
 
 import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server
@@ -56,6 +53,8 @@ from guardagent.frameworks.claude_agent_sdk.adapter.calls import (
 )
 from guardagent.frameworks.claude_agent_sdk.adapter.hooks import ClaudeHooks, ReviewedCalls
 from guardagent.types import thaw
+
+__all__ = ["GuardedClient", "conversation", "guarded", "query"]
 
 # --- the servers of this process
 
@@ -213,8 +212,6 @@ async def _noted(handler: Any, args: Any) -> Any:
 
 
 # --- options
-
-__all__ = ["GuardedClient", "conversation", "guarded", "query"]
 
 
 # --- the host's own tools

@@ -11,18 +11,15 @@ Tools that run at the model's provider, where no guard sees them, are refused un
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TypeVar
-
-from guardagent._support.requirements import require
-from guardagent.frameworks.crewai.package import DISTRIBUTIONS, EXTRA, TRIED
-
-require(DISTRIBUTIONS, EXTRA, TRIED)
-
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
+
+from guardagent._support.requirements import require, require_parts
+from guardagent.frameworks.crewai.package import DISTRIBUTIONS, EXTRA, PARTS, TRIED
+
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from crewai import Agent, Crew, Process
 from crewai.agents.agent_builder.base_agent import BaseAgent
@@ -39,7 +36,6 @@ from crewai.utilities.agent_utils import extract_tool_call_info, is_inside_event
 from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import PrivateAttr
 
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, unaccepted_names
@@ -48,12 +44,8 @@ from guardagent.enforcement.tool_arguments import ToolArguments
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.crewai.adapter import calls, runs
 from guardagent.frameworks.crewai.adapter.runs import CrewHalted, conversation
-from guardagent.frameworks.crewai.package import PARTS
-
-# --- attaching
 
 __all__ = ["CrewHalted", "conversation", "guarded"]
-
 
 # --- attaching
 

@@ -10,11 +10,12 @@ Extra: `guardagent[llama-index]`.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import hashlib
 import inspect
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -23,9 +24,6 @@ from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.llama_index.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-import asyncio
-from dataclasses import dataclass
 
 from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
 from llama_index.core.agent.workflow.multi_agent_workflow import handoff
@@ -79,6 +77,8 @@ from guardagent.enforcement.tool_arguments import (
 )
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict, thaw
+
+__all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
 
 # --- calls and final answers
 
@@ -438,8 +438,6 @@ def without_result(result: ToolOutput, verdict: Verdict) -> ToolOutput:
 
 
 # --- attaching
-
-__all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
 
 
 # --- MCP servers

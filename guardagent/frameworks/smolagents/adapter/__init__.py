@@ -9,20 +9,17 @@ Extra: `guardagent[smolagents]`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TypeVar
-
-from guardagent._support.requirements import require
-from guardagent.frameworks.smolagents.package import DISTRIBUTIONS, EXTRA, TRIED
-
-require(DISTRIBUTIONS, EXTRA, TRIED)
-
 import contextvars
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from typing import Any, TypeVar
+
+from guardagent._support.requirements import require, require_parts
+from guardagent.frameworks.smolagents.package import DISTRIBUTIONS, EXTRA, TRIED
+
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from smolagents import ActionOutput, CodeAgent, FinalAnswerTool, MultiStepAgent, Tool
 from smolagents.local_python_executor import BASE_PYTHON_TOOLS, ExecutionTimeoutError, LocalPythonExecutor
@@ -31,7 +28,6 @@ from smolagents.models import ChatMessageStreamDelta
 from smolagents.utils import AgentError, AgentGenerationError, AgentToolExecutionError
 
 from guardagent._support.execution import drive
-from guardagent._support.requirements import require_parts
 from guardagent.enforcement import EnforcementPoint, ToolSpec
 from guardagent.enforcement.calls import REPEATED_ID, REPEATS, make_ids_unique
 from guardagent.enforcement.host_adapter import NO_APPROVER, HostAdapter, answer_text, last_user_text, withheld
@@ -58,6 +54,8 @@ from guardagent.frameworks.smolagents.adapter.calls import (
     value_copy,
 )
 from guardagent.types import Verdict, unchecked_verdict
+
+__all__ = ["AgentHalted", "conversation", "guarded"]
 
 # --- agents
 
@@ -492,7 +490,6 @@ class _Done:
 
 # --- attaching
 
-__all__ = ["AgentHalted", "conversation", "guarded"]
 
 AnyAgent = TypeVar("AnyAgent", bound=MultiStepAgent)
 
