@@ -10,21 +10,13 @@ from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.printer import text_of
-from guardagent.policy.lint import steps
+from guardagent.policy.lint import solver, steps
 from guardagent.policy.lint.data import (
     analysis_of,
     is_never_violated,
     is_over_data,
     rules_about_forbidden_calls,
     terms_of,
-)
-from guardagent.policy.lint.solver import (
-    JointSolverRules,
-    SolverCase,
-    cases_of,
-    check_terms,
-    joint_solver_rules,
-    timed_cases,
 )
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, lint_check
 from guardagent.policy.logic.analysis import PolicyAnalysis
@@ -101,14 +93,14 @@ def _violating_end(read: ast.Rule) -> ViolatingCalls | None:
     return None
 
 
-CasesByTool = Mapping[str, SolverCase]  # by tool
+CasesByTool = Mapping[str, solver.SolverCase]  # by tool
 
 
 @lint_check("redundant_solver")
 def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a solver rule that another one implies, for every tool of the rule."""
-    rules: dict[Rule, dict[str, SolverCase]] = {}
-    for case in cases_of(target):
+    rules: dict[Rule, dict[str, solver.SolverCase]] = {}
+    for case in solver.cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
     reported = set(rules_about_forbidden_calls(target))
     pairs = combinations(rules.items(), 2)
@@ -131,9 +123,9 @@ def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: C
     return all(_implied_case(ones[tool], others[tool]) for tool in ones)
 
 
-def _implied_case(solver_case: SolverCase, other: SolverCase) -> bool:
+def _implied_case(solver_case: solver.SolverCase, other: solver.SolverCase) -> bool:
     """Whether `one` permits every call that `other` permits, and requires no more known variables."""
-    whole = joint_solver_rules([solver_case, other])
+    whole = solver.joint_solver_rules([solver_case, other])
     if whole is None or not whole.shares_all_variables(solver_case, other) or not _as_strict(other, solver_case):
         return False
     z3 = solver_module()
@@ -143,23 +135,23 @@ def _implied_case(solver_case: SolverCase, other: SolverCase) -> bool:
     permitted = z3.And(whole.permit_terms(solver_case))
     denied = z3.Not(z3.Exists(open_, permitted) if open_ else permitted)
     terms = [*whole.permit_terms(other), *whole.shared_equalities(solver_case, other), denied]
-    return check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, solver_case)
+    return solver.check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, solver_case)
 
 
-def _denies(whole: JointSolverRules, solver_case: SolverCase) -> bool:
+def _denies(whole: solver.JointSolverRules, solver_case: solver.SolverCase) -> bool:
     """Whether a rule denies any call."""
     z3 = solver_module()
     open_, permitted = whole.open_constants(solver_case), z3.And(whole.permit_terms(solver_case))
-    return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
+    return solver.check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
 
 
-def _as_strict(other: SolverCase, case: SolverCase) -> bool:
+def _as_strict(other: solver.SolverCase, case: solver.SolverCase) -> bool:
     """Whether `other` treats unknown variables at least as strictly as `one`."""
     strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
     return all(strict[case.sources[name]] >= _strictness(case, name) for name in case.variable_terms)
 
 
-def _strictness(case: SolverCase, name: str) -> int:
+def _strictness(case: solver.SolverCase, name: str) -> int:
     variable = case.variables[name]
     return 0 if variable.free else 2 if variable.required else 1
 
@@ -339,7 +331,7 @@ def vacuous_solver(target: LintTarget) -> Iterator[LintFinding]:
     open symbols are under-constrained instead.
     """
     z3 = solver_module() if any(source.solver for source in target.file.rules) else None
-    for case in timed_cases(target, "whether solver rules ever deny"):
+    for case in solver.timed_cases(target, "whether solver rules ever deny"):
         if case.has_literal_permit or not case.is_determined:
             continue
         assert z3 is not None

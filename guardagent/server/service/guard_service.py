@@ -35,16 +35,10 @@ from guardagent.server.service import (
     ServiceRequest,
     UnknownItemError,
     guards,
+    policies,
     repeated,
 )
 from guardagent.server.service.migration import SessionMigration, reads_messages
-from guardagent.server.service.policies import (
-    CandidatePolicies,
-    PolicyCatalogue,
-    PolicyHistory,
-    PolicyReports,
-    WorkflowReports,
-)
 from guardagent.server.service.reports import RuleReports
 from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
@@ -223,13 +217,13 @@ class GuardService:
 
     def __init__(self, settings: ServerSettings, tokens: TokenStore | None = None) -> None:
         self.settings = settings
-        self.policies = PolicyCatalogue(settings.policies)
+        self.policies = policies.PolicyCatalogue(settings.policies)
         self.stores = ServerStores(settings)
         self.tokens = TokenDesk(tokens, self.stores.log)
         self.policies.share(self.stores.state)
         self.attachments = guards.Attachments(self.stores.state)
         self.sessions = guards.HostSessions(self.stores.state)
-        self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
+        self.candidates = policies.CandidatePolicies(self.stores.state, self.policies, settings.policies)
         self.grants = GrantBook(self.stores.state, self.stores.counters, self.stores.log)
         kept = self.stores, self.attachments, self.sessions
         self.stops = StopBook(self.stores.ledger, self.sessions.known, self.stores.log)
@@ -243,12 +237,12 @@ class GuardService:
         self.stop_desk = StopDesk(self.stops, self.sessions, self.guards, self.approvals, self.stores.log)
         self.channels = ChannelDelivery(outbox, self.approvals, channels, self.log.entry)
         self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self.tenants)
-        self.history = PolicyHistory(self.stores.state)
+        self.history = policies.PolicyHistory(self.stores.state)
         for name, setting in settings.policies.items():
             self.history.note(name, self.policies.current(name), setting.commit())
-        self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
+        self.reports = policies.PolicyReports(self.policies, self.history, self.candidates, self.log)
         self.rules = RuleReports(self.policies, self.reports, self.log, self.approvals)
-        self.workflows = WorkflowReports(settings.workflows, self.policies)
+        self.workflows = policies.WorkflowReports(settings.workflows, self.policies)
         self.retention = Retention(self.stores.state, settings.retention, self._finish)
         self.verdicts = Counter[tuple[str, str]]()
         self.runs = guards.RunGuards(settings.agents, self.stores.log)

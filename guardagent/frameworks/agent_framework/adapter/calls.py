@@ -17,20 +17,12 @@ from agent_framework import FunctionTool, MiddlewareTermination
 
 from guardagent._support.execution import Procedure, adrive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, tool_arguments
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import (
-    NAMED,
-    annotations_of,
-    copied_values,
-    defaults_of,
-    read_signature,
-    refuse_opaque,
-)
 from guardagent.errors import InputError, error_text
 from guardagent.frameworks.agent_framework.adapter import runs
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
@@ -134,12 +126,14 @@ class FunctionToolArguments:
         context = tool._context_parameter_name  # noqa: SLF001 - the host has no public name for it
         hidden = frozenset({*unjudged, *([context] if context else ())})
         signature = _signature(tool)
-        refuse_opaque(tool.name, annotations_of(signature), hidden, may_hide=True)
-        named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
+        tool_arguments.refuse_opaque(tool.name, tool_arguments.annotations_of(signature), hidden, may_hide=True)
+        named = {
+            parameter.name for parameter in signature.parameters.values() if parameter.kind in tool_arguments.NAMED
+        }
         spec = ToolSpec(
             tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
         )
-        defaults, remote = defaults_of(signature), server_of(tool) is not None
+        defaults, remote = tool_arguments.defaults_of(signature), server_of(tool) is not None
         return cls(spec, tool, signature, defaults, context, frozenset(unjudged), remote)
 
     def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -155,7 +149,7 @@ class FunctionToolArguments:
                 named = {**self._of_program(apart.get(self.context)), **named}
             if self.tool.input_model is None:
                 named = validate_arguments(self.spec.name, named, self.spec.schema)
-            return copied_values(self._with_defaults(named, apart)), apart
+            return tool_arguments.copied_values(self._with_defaults(named, apart)), apart
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a value raises when it is read or copied
@@ -180,7 +174,7 @@ class FunctionToolArguments:
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters
-        known = [name for name, parameter in names.items() if parameter.kind in NAMED]
+        known = [name for name, parameter in names.items() if parameter.kind in tool_arguments.NAMED]
         odd = named.keys() - set(known) if len(known) == len(names) else ()
         absent = [
             parameter_name
@@ -198,7 +192,7 @@ def _signature(tool: FunctionTool) -> inspect.Signature:
     """Returns the signature of a tool's function, without `self`, as the host leaves it out."""
     function = tool.func.func if isinstance(tool.func, FunctionTool) else tool.func
     assert function is not None
-    return read_signature(function, tool.name, omit=("self", "cls"))
+    return tool_arguments.read_signature(function, tool.name, omit=("self", "cls"))
 
 
 # --- guarded copies
@@ -320,7 +314,7 @@ class ClientInvocation(ToolInvocation[runs.ClientScope]):
         parameter = self._arguments.context if self._arguments is not None else None
         if parameter is not None and (context := self.apart.get(parameter)) is not None:
             live = {name: value for name, value in args.items() if name not in self.apart}
-            context.arguments = copied_values(live)  # a middleware may keep it while the tool runs
+            context.arguments = tool_arguments.copied_values(live)  # a middleware may keep it while the tool runs
         return (yield from self.run(call, awaited(lambda: work(args))))
 
     def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:

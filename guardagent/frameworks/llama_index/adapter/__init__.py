@@ -53,6 +53,7 @@ from guardagent.enforcement import (
     Outcome,
     ToolSpec,
     make_ids_unique,
+    tool_arguments,
 )
 from guardagent.enforcement.host_adapter import (
     UNREAD,
@@ -67,14 +68,6 @@ from guardagent.enforcement.host_adapter import (
 )
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings, ModelRun, Named, awaited
 from guardagent.enforcement.lifecycle import JudgedCall
-from guardagent.enforcement.tool_arguments import (
-    ToolArguments,
-    annotations_of,
-    finished,
-    read_signature,
-    refuse_opaque,
-    takes_any_name,
-)
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict, thaw
 
@@ -129,7 +122,7 @@ async def ask_reviewer(ctx: Any, request: ApprovalRequest, call: HostCall) -> Ap
 # --- arguments
 
 
-def read_arguments(tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
+def read_arguments(tool: Any, unjudged: Collection[str] = ()) -> tool_arguments.ToolArguments:
     """Reads the declaration of a tool.
 
     Raises:
@@ -138,14 +131,14 @@ def read_arguments(tool: Any, unjudged: Collection[str] = ()) -> ToolArguments:
     name, schema = tool.metadata.get_name(), tool.metadata.get_parameters_dict()
     if not isinstance(tool, FunctionTool):
         spec = ToolSpec(name, schema, tool.metadata.description or "")
-        return ToolArguments(spec, None, frozenset(unjudged), schema)
+        return tool_arguments.ToolArguments(spec, None, frozenset(unjudged), schema)
     hidden = frozenset({*unjudged, *([tool.ctx_param_name] if tool.ctx_param_name else ())})
-    signature = read_signature(tool.real_fn, name)
-    generic = takes_any_name(signature)
-    refuse_opaque(name, annotations_of(signature), hidden, may_hide=True)
+    signature = tool_arguments.read_signature(tool.real_fn, name)
+    generic = tool_arguments.takes_any_name(signature)
+    tool_arguments.refuse_opaque(name, tool_arguments.annotations_of(signature), hidden, may_hide=True)
     beyond = None if generic else frozenset(signature.parameters) - hidden
     spec = ToolSpec(name, schema, tool.metadata.description or "", unlisted_arguments=beyond)
-    return ToolArguments(spec, None if generic else signature, hidden, _closed(schema, tool))
+    return tool_arguments.ToolArguments(spec, None if generic else signature, hidden, _closed(schema, tool))
 
 
 def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
@@ -157,7 +150,7 @@ def _closed(schema: Mapping[str, Any], tool: FunctionTool) -> Mapping[str, Any]:
 # --- guarded copies
 
 
-def guarded_tool(tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> Any:
+def guarded_tool(tool: Any, arguments: tool_arguments.ToolArguments, adapter: HostAdapter[LlamaScope]) -> Any:
     """Returns the guarded copy of a tool: of a FunctionTool, one with a guarded function.
 
     That copy does not refer to the tool, so that an attachment forgets both. A FunctionTool with another `acall`, which
@@ -181,10 +174,12 @@ def guarded_tool(tool: Any, arguments: ToolArguments, adapter: HostAdapter[Llama
     def work(args: Mapping[str, Any]) -> Operation:
         async def run() -> Any:
             if own_async is not None:
-                return finished(arguments.spec.name, await own_async(**args))
-            return finished(arguments.spec.name, await asyncio.to_thread(own_sync, **args))  # with the run's context
+                return tool_arguments.finished(arguments.spec.name, await own_async(**args))
+            return tool_arguments.finished(
+                arguments.spec.name, await asyncio.to_thread(own_sync, **args)
+            )  # with the run's context
 
-        return Operation(lambda: finished(arguments.spec.name, own_sync(**args)), run)
+        return Operation(lambda: tool_arguments.finished(arguments.spec.name, own_sync(**args)), run)
 
     created._fn, created._async_fn = call, acall  # noqa: SLF001 - the host's seam
     created.guardagent_guard, created.guardagent_name = adapter, arguments.spec.name
@@ -200,7 +195,7 @@ class LlamaTool(AsyncBaseTool):
         adapter: has the guard.
     """
 
-    def __init__(self, tool: Any, arguments: ToolArguments, adapter: HostAdapter[LlamaScope]) -> None:
+    def __init__(self, tool: Any, arguments: tool_arguments.ToolArguments, adapter: HostAdapter[LlamaScope]) -> None:
         self._tool, self._arguments, self.guardagent_guard = tool, arguments, adapter
         self.guardagent_name = arguments.spec.name
 
@@ -308,7 +303,7 @@ class LlamaInvocation(ToolInvocation[LlamaScope]):
     def __init__(
         self,
         adapter: HostAdapter[LlamaScope],
-        arguments: ToolArguments,
+        arguments: tool_arguments.ToolArguments,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
