@@ -17,8 +17,15 @@ import pyarrow.compute as pc
 from guardagent._support import json_values
 from guardagent.batch.acquittal import Acquittal
 from guardagent.batch.acquittal.checks import FAILED, OK, UNKNOWN, Bools, EventColumns, EventKind, Ints
-from guardagent.batch.arrow.event_columns import TraceColumns, event_columns, is_valid
-from guardagent.batch.arrow.json_columns import LEVELS, failures_of, members_of, possible_members
+from guardagent.batch.arrow.event_columns import (
+    LEVELS,
+    TraceColumns,
+    event_columns,
+    failures_of,
+    is_valid,
+    members_of,
+    possible_members,
+)
 from guardagent.batch.arrow.rows import filtered
 from guardagent.batch.arrow.schema import VERDICTS
 from guardagent.batch.audit import Assumptions
