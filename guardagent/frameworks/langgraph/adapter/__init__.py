@@ -10,7 +10,13 @@ interrupted run with a reviewer's answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from guardagent._support.execution import adrive, drive
@@ -18,14 +24,6 @@ from guardagent._support.requirements import require
 from guardagent.frameworks.langgraph.package import DISTRIBUTIONS, EXTRA
 
 require(DISTRIBUTIONS, EXTRA)
-
-import asyncio
-import hashlib
-import json
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 
 from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import AIMessage
@@ -53,8 +51,6 @@ from guardagent.frameworks.langgraph.adapter.tools import (
 )
 from guardagent.types import Verdict
 
-# --- the middleware
-
 __all__ = [
     "GuardMiddleware",
     "RunStopped",
@@ -65,6 +61,8 @@ __all__ = [
     "reject",
     "unless_stopped",
 ]
+
+# --- the middleware
 
 
 # --- the middleware

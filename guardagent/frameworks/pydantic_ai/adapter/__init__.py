@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.pydantic_ai.package import DISTRIBUTIONS, EXTRA, TRIED
 
 require(DISTRIBUTIONS, EXTRA, TRIED)
-
-from collections.abc import Iterator, Sequence
-from typing import get_args
 
 from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, NativeOutput, PromptedOutput, TextOutput, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
@@ -65,6 +62,8 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
     conversation,
     new_run,
 )
+
+__all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
 
 # --- the life of a run
 
@@ -247,8 +246,6 @@ class GuardCapability(AbstractCapability[Any]):
 
 
 # --- attaching
-
-__all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
 
 
 # --- the class of a guarded agent
