@@ -1,4 +1,7 @@
-"""Compiles the monitors of data rules to checks of columns, each of which finds the events that need a session."""
+"""Compiles the monitors of data rules to checks of columns, each of which finds the events that need a session.
+
+The events of many traces as columns, and the codes of their values: equal values have equal codes.
+"""
 
 from __future__ import annotations
 
@@ -227,8 +230,6 @@ def decided(
     block.doubt[rows[crashed[places]]] = True
     return truths[places]
 
-
-# --- checks
 
 # --- what a rule reads
 

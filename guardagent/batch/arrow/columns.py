@@ -1,4 +1,10 @@
-"""Acquits the traces of rows in the schema `EVENTS`."""
+"""Acquits the traces of rows in the schema `EVENTS`.
+
+Reads whole traces, each a JSON object, as the columns by which traces are acquitted.
+
+The objects of events are read into structs, in a fraction of the time of dictionaries. A trace that is not certainly
+read as a session reads it gives no event, so that it is not acquitted.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """Reads event rows in the schema `EVENTS` as the columns by which traces are acquitted.
 
 Each value is read as a session reads it, or its row is in doubt.
+
+Reads the values of JSON strings in columns, exactly as the strict parser reads them.
+
+msgspec accepts only JSON that the strict parser accepts, with the same values, but allows a key twice. So the number of
+members that it found has to be the number of colons that can stand behind a key. Otherwise the strict parser reads the
+value again.
 """
 
 from __future__ import annotations

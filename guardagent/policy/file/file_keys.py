@@ -4,6 +4,9 @@ Three sections of a file have their own readers here: `labels:`, the names of so
 and `views:`, the views of calls. Editors use the copy of the schema next to this file. After a change of a key, run:
 
     python -m guardagent.policy.file.file_keys > guardagent/policy/file/policy.schema.json
+
+`effects:`, what calls of a tool do, and `require:`, what calls with an effect need, become what a file could also
+write: a tag for each effect, and a rule for each requirement.
 """
 
 from __future__ import annotations
@@ -147,8 +150,6 @@ def _rules(node: SourceNode, required: Mapping[str, str], tags: Mapping[str, Any
             path=node.path,
         )
 
-
-# --- the file
 
 _LABEL = r"(?!(?:AND|OR|NOT|in|matches|true|false|True|False|model)$)[A-Za-z_]\w*"
 _EXPECTED = "a tool, 'TOOL.field', 'TOOL[*].field', '@tag', 'request', 'messages.ROLE' or 'fact.NAME'"

@@ -1,4 +1,8 @@
-"""The functions of numbers, and of instants and the local time in a zone."""
+"""The functions of numbers, of dates, instants and the local time in a zone, and of amounts of money.
+
+Dates are strings such as `2026-01-31`. No result depends on the locale of the machine, and what can be read in two ways
+is unknown.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,6 @@ from guardagent.policy.language.values import (
     zone_named,
 )
 from guardagent.types import MAX_DIGITS
-
-# --- instants, dates and amounts
 
 # --- dates
 
@@ -188,8 +190,6 @@ def _amount(written: str) -> Fraction | Unknown:
         return Unknown("an amount has no exact form, such as 1,234.50 or 1.234,50")
     return Fraction(f"{digits}.{decimals or 0}")
 
-
-# --- numbers and times of day
 
 # --- numbers
 

@@ -2,6 +2,8 @@
 
 A remedy changes the fewest values so that the constraints become satisfiable, to the nearest new values. A core is
 contradictory, and all of its constraints are needed.
+
+An SMT-LIB 2 policy is parsed once for all questions about it.
 """
 
 from __future__ import annotations
@@ -230,8 +232,6 @@ def _quote_symbol(name: str) -> str:
         raise SmtError(f"{name!r} is not an SMT-LIB name; expected one without '|', '\\' and NUL")
     return name if _SYMBOL.fullmatch(name) else f"|{name}|"
 
-
-# --- the question of one tool's permit
 
 # --- remedies
 

@@ -3,6 +3,11 @@
 A message is stored in the state that servers share, before the change that it tells about: a server that is killed in
 between loses none. When it is due, its content comes from the approval as it is then; if the change never took place,
 nothing is sent. Each channel has a module here and a thread, so that a slow one holds up no other.
+
+For messages about entries of the logs (denials, halts, stops, and changes of tokens), a server reads what was added to
+the log of each tenant since the last look, whichever server wrote it, and puts messages into the outbox. Its place in
+each log is in the state, so that no restart and no other server loses one. A message has the number of its entry; its
+content is read when it is sent.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 A full collection looks at every object of the process: the rules of a large policy and the sessions in memory alone
 take 0.1 seconds and more, and the interpreter starts one whenever their number has grown by a quarter. Nearly
 everything here is freed without it, by reference counts.
+
+Worker processes that accept connections at one socket: `guardagent serve --workers N`.
+
+Beside the socket they share the state alone, as servers on several machines do.
 """
 
 from __future__ import annotations
@@ -119,6 +123,8 @@ def _end_with_parent() -> None:
     time.sleep(_LAST_SECONDS)
     os._exit(3)
 
+
+# --- the server
 
 SECONDS = 60.0
 _SWITCH_SECONDS = 0.0005  # after which a thread lets another go on: a commit waits for the event loop many times

@@ -1,4 +1,10 @@
-"""A graph as a self-contained SVG picture, without fonts or network access."""
+"""A graph as a self-contained SVG picture, without fonts or network access.
+
+A box has the size of its text, wrapped into lines. The text of a node is the same in every format (`card`). Each kind
+of node has distinct colours and a distinct shape, so either is enough. The style sheet of a picture is for dark
+screens; light screens and paper use the attributes of its elements. There is one arrow for all edges between the same
+nodes, with all their conditions as its label.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,10 @@
 Extra: `guardagent[adk]`.
 
 The tools of the agents are compared with the rules, and those of MCP servers with the accepted ones.
+
+The host's hook before a tool sees the arguments too early: a callback of the agent may still change them, and the host
+then converts them. So the plugin only sees to it that the tool has a class that judges at the tool. Ways to act past
+the tools are refused, unless the operator names them.
 """
 
 from __future__ import annotations
@@ -49,8 +53,6 @@ from guardagent.frameworks.adk.adapter.calls import AdkInvocation, refuse_unaske
 from guardagent.frameworks.adk.adapter.runs import AdkAdapter, AdkRun, RunnerHalted, conversation_id, scope, text_of
 
 __all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
-
-# --- tools
 
 # --- guarded tools
 

@@ -9,6 +9,11 @@ Extra: `guardagent[ag2]`.
 
 The executor of a guarded agent registers guarded copies of whatever tools a turn has. The outermost middleware of the
 agent judges the answer of the turn.
+
+The host's own approval is a question to the person behind `hitl_hook`.
+
+The host copies tools deeply, and makes others out of them. So the guard of a tool is in plain functions, which a copy
+keeps: one at the end of the tool's middleware, and one around its function, behind the host's casts and defaults.
 """
 
 from __future__ import annotations
@@ -69,8 +74,6 @@ from guardagent.errors import InputError, ToolDenied
 from guardagent.types import Decision, Verdict, thaw
 
 __all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
-
-# --- calls
 
 # --- approval
 
@@ -429,9 +432,6 @@ def _results(event: Any) -> list[Any]:
     if isinstance(event, ToolResultsEvent):
         return list(event.results)
     return [event] if isinstance(event, ToolResultEvent) else []
-
-
-# --- attaching
 
 
 # --- the tools of a turn

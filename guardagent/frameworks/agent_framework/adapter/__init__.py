@@ -8,6 +8,9 @@
 Extra: `guardagent[agent-framework]`.
 
 The agents that a tool or a workflow runs are guarded as well.
+
+The middlewares are around all others, behind all others, and at the model. The setup of a run determines its
+conversation, and the tools and middlewares of its request.
 """
 
 from __future__ import annotations
@@ -101,8 +104,6 @@ def guarded(
     attachment.guard_all(agents_of(target))
     return target
 
-
-# --- chat clients
 
 # --- middlewares
 

@@ -5,6 +5,8 @@
     TeamHalted               raised by a run, of an agent or a team, when a rule halts it
 
 Extra: `guardagent[autogen]`.
+
+The class of a guarded agent or team is a subclass of the original class.
 """
 
 from __future__ import annotations
@@ -55,8 +57,6 @@ from guardagent.frameworks.autogen.adapter.runs import (
 )
 
 __all__ = ["TeamHalted", "conversation", "guarded"]
-
-# --- guarded agents and teams
 
 # --- agents
 

@@ -9,6 +9,8 @@ Extra: `guardagent[claude-agent-sdk]`.
 
 The ways in which the host's settings lead past its hooks are closed or refused. A misspelt name of one of the host's
 own tools in a rule is an error.
+
+At the MCP servers of this process, the guard stands at the tool itself, behind the hook.
 """
 
 from __future__ import annotations
@@ -209,9 +211,6 @@ async def _noted(handler: Any, args: Any) -> Any:
         if raised is not None:
             raised.append(error)
         raise
-
-
-# --- options
 
 
 # --- the host's own tools

@@ -7,6 +7,9 @@
 Extra: `guardagent[crewai]`.
 
 Tools that run at the model's provider, where no guard sees them, are refused unless the operator names them.
+
+The class of a guarded agent, crew or executor is a subclass of the original class. An executor runs the steps of one
+agent.
 """
 
 from __future__ import annotations
@@ -86,8 +89,6 @@ def guarded(
     attachment.list_tools(crew)
     return crew
 
-
-# --- agents and crews
 
 # --- agents
 

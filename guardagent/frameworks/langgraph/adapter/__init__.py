@@ -6,6 +6,12 @@
 A call is judged at its tool, after the host's validation: with the arguments that the tool gets, whatever the
 middlewares have made of those that the model wrote. `approve`, `reject` and `edit` build the commands that resume an
 interrupted run with a reviewer's answer.
+
+An agent's final answers: each is judged where it arises, before a user sees it, and again where a run ends.
+
+An answer arises in the model's node, or as the output of a tool with `return_direct` or with a Command that ends the
+run. An answer that a middleware or node makes is judged at the end of the run. An answer that passed is not judged
+twice.
 """
 
 from __future__ import annotations
@@ -61,9 +67,6 @@ __all__ = [
     "reject",
     "unless_stopped",
 ]
-
-# --- the middleware
-
 
 # --- the middleware
 
@@ -297,8 +300,6 @@ def _digest(shown: Any) -> str:
         )
     return digest
 
-
-# --- calls and final answers
 
 # --- final answers
 

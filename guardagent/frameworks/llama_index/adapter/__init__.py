@@ -6,6 +6,9 @@
     WorkflowHalted              raised by a run when a rule halts it
 
 Extra: `guardagent[llama-index]`.
+
+For the host's own approval, a step waits for a HumanResponseEvent, and runs again once it is there. Arguments are bound
+to the tool's function, so that the judged ones are those that the function receives.
 """
 
 from __future__ import annotations
@@ -72,8 +75,6 @@ from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.types import Verdict, thaw
 
 __all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
-
-# --- calls and final answers
 
 # --- approval
 
@@ -430,9 +431,6 @@ def without_result(result: ToolOutput, verdict: Verdict) -> ToolOutput:
     """Returns the error in place of a tool's output that would have been the answer."""
     text = withheld(verdict)
     return ToolOutput(tool_name=result.tool_name, content=text, raw_input={}, raw_output=text, is_error=True)
-
-
-# --- attaching
 
 
 # --- MCP servers

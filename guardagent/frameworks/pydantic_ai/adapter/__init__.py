@@ -9,6 +9,10 @@
 Extra: `guardagent[pydantic-ai]`.
 
 One guarded toolset is around all tools of a run, and judges; one is at each toolset with tools of its own.
+
+The guard's part in the life of a run: its capability, and its output types.
+
+The output types tell the output functions, and whether the run may end with requests to reviewers.
 """
 
 from __future__ import annotations
@@ -64,8 +68,6 @@ from guardagent.frameworks.pydantic_ai.adapter.runs import (
 )
 
 __all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
-
-# --- the life of a run
 
 # --- output types
 
@@ -243,9 +245,6 @@ class GuardCapability(AbstractCapability[Any]):
         except ToolDenied as denied:
             self.run.note(denied.tool, denied.verdict)
             raise (self.run.halted or denied) from None
-
-
-# --- attaching
 
 
 # --- the class of a guarded agent

@@ -5,6 +5,9 @@
     AgentHalted              raised by `agent.run` when a rule halts the run
 
 Extra: `guardagent[smolagents]`.
+
+A final answer is judged before the user sees it: as one of the agent's `final_answer_checks`. The class of a guarded
+agent is a subclass of the original class. The executor of generated code gets guarded functions only.
 """
 
 from __future__ import annotations
@@ -56,8 +59,6 @@ from guardagent.frameworks.smolagents.adapter.calls import (
 from guardagent.types import Verdict, unchecked_verdict
 
 __all__ = ["AgentHalted", "conversation", "guarded"]
-
-# --- agents
 
 # --- final answers
 
