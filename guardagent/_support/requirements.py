@@ -63,13 +63,11 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
             installed = version(name)
         except PackageNotFoundError:
             continue
-        if not _numbers(oldest) <= _numbers(installed)[: len(_numbers(oldest))]:
+        is_older = not _numbers(oldest) <= _numbers(installed)[: len(_numbers(oldest))]
+        if is_older or _numbers(installed)[: len(_numbers(newest))] > _numbers(newest):
+            age, bound = ("older", oldest) if is_older else ("newer", newest)
             log.warning(
-                "%s %s is older than the versions that its adapter was tried with (%s)", name, installed, oldest
-            )
-        elif _numbers(installed)[: len(_numbers(newest))] > _numbers(newest):
-            log.warning(
-                "%s %s is newer than the versions that its adapter was tried with (%s)", name, installed, newest
+                "%s %s is %s than the versions that its adapter was tried with (%s)", name, installed, age, bound
             )
 
 

@@ -24,7 +24,7 @@ from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unq
 class Formula:
     """A formula; the classes below are all kinds of it."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
