@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver.question import Encoding, Question
 
 TEXT = """
 (set-logic ALL)

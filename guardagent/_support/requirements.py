@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from guardagent.errors import InputError
 
 
-def require(distributions: Mapping[str, str], extra: str) -> None:
+def require(distributions: Mapping[str, str], extra: str, tried: Mapping[str, tuple[str, str]] | None = None) -> None:
     """Makes sure that distributions are installed, each in at least a minimum version.
+
+    Args:
+        distributions: distribution -> the minimum version.
+        extra: the extra that has them.
+        tried: of a host, distribution -> the oldest and the newest version tried with its adapter; others warn.
 
     Raises:
         InputError: one is missing or older; the message has the command that installs it.
@@ -23,6 +28,7 @@ def require(distributions: Mapping[str, str], extra: str) -> None:
             installed = None
         if problem := version_problem(name, minimum, installed):
             raise InputError(f"{problem}; expected {name} {minimum} or newer: {install_hint(extra)}")
+    warn_untried(tried or {})
 
 
 def install_hint(*extras: str) -> str:
@@ -57,13 +63,11 @@ def warn_untried(tried: Mapping[str, tuple[str, str]]) -> None:
             installed = version(name)
         except PackageNotFoundError:
             continue
-        if not _numbers(oldest) <= _numbers(installed)[: len(_numbers(oldest))]:
+        is_older = not _numbers(oldest) <= _numbers(installed)[: len(_numbers(oldest))]
+        if is_older or _numbers(installed)[: len(_numbers(newest))] > _numbers(newest):
+            age, bound = ("older", oldest) if is_older else ("newer", newest)
             log.warning(
-                "%s %s is older than the versions that its adapter was tried with (%s)", name, installed, oldest
-            )
-        elif _numbers(installed)[: len(_numbers(newest))] > _numbers(newest):
-            log.warning(
-                "%s %s is newer than the versions that its adapter was tried with (%s)", name, installed, newest
+                "%s %s is %s than the versions that its adapter was tried with (%s)", name, installed, age, bound
             )
 
 

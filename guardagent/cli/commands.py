@@ -205,8 +205,8 @@ APPROVALS = {
     "follow": LazyCommand("approvals", "follow", "Show requests and answers as they come."),
 }
 STOPS = {
-    "list": LazyCommand("stops", "list_stops", "List the stops that are in force."),
-    "lift": LazyCommand("stops", "lift", "Lift a stop."),
+    "list": LazyCommand("approvals", "list_stops", "List the stops that are in force."),
+    "lift": LazyCommand("approvals", "lift", "Lift a stop."),
 }
 PACK = {
     "list": LazyCommand("content", "list_packs", "List the rule sets that ship."),
@@ -264,9 +264,11 @@ COMMANDS: dict[str, LazyCommand | Subcommands] = {
     "hook": Subcommands("Guard coding agents by their hooks.", HOOK),
     "pack": Subcommands("List, show and add the rule sets that ship.", PACK),
     "approvals": Subcommands("List, show, answer and follow the calls that wait on a server.", APPROVALS),
-    "stop": LazyCommand("stops", "stop", "Stop agents at once, on a server or by a file."),
+    "stop": LazyCommand("approvals", "stop", "Stop agents at once, on a server or by a file."),
     "stops": Subcommands("List and lift stops.", STOPS),
-    "reload": LazyCommand("stops", "reload", "Load the files of a server's policy again, for running sessions, too."),
+    "reload": LazyCommand(
+        "approvals", "reload", "Load the files of a server's policy again, for running sessions, too."
+    ),
     "token": Subcommands("Create, list, rotate and revoke the tokens of agents and people.", TOKEN),
     "log": Subcommands("Show, verify, export, sign and anchor audit logs.", LOG),
 }

@@ -218,7 +218,7 @@ def lock(
     review is not locked; with '--require-review', neither is one without a review.
     """
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.inclusions import policy_contents
+    from guardagent.policy.file.policy_file import policy_contents
     from guardagent.programs import lock as locks
     from guardagent.programs.program_file import fresh_program
 

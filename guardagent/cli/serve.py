@@ -177,8 +177,7 @@ def serve(
     Without --tokens and --oidc, on this machine alone, the first start creates a token store with a token for an agent
     and one for you, and shows them once.
     """
-    from guardagent.server.http import new_service, run_server
-    from guardagent.server.http.workers import run_workers
+    from guardagent.server.http import new_service, run_server, run_workers
 
     write_logs = log_as_json if json_logs else log_as_text
     write_logs()

@@ -22,7 +22,7 @@ from guardagent.hooks.hook_state import STOP_FILE, HookLock, PendingAsks, record
 from guardagent.hooks.protection import Protection
 from guardagent.log import AuditLog
 from guardagent.policy.evaluation.monitor_interface import SessionCall
-from guardagent.policy.file.inclusions import policy_contents
+from guardagent.policy.file.policy_file import policy_contents
 from guardagent.server.state import open_state
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
 from guardagent.types import Decision, Verdict, denial_message

@@ -26,8 +26,7 @@ from guardagent.enforcement import HostCall, Outcome, SqliteLedger
 from guardagent.errors import GuardError, InputError
 from guardagent.log import AuditLog
 from guardagent.log.records import verdict_record
-from guardagent.policy.file.inclusions import policy_contents
-from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
+from guardagent.policy.file.policy_file import PolicyFile, policy_contents, read_policy_file
 from guardagent.policy.load import compile_file, load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.state import StateStore, StoredItem, open_state

@@ -18,7 +18,7 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import InputError, UnsentError
 from guardagent.types import Message, Usage
 
-__all__ = ["Completion", "Message", "Model", "backend_names", "load_model", "model_name", "require_timeout"]
+__all__ = ["Completion", "Message", "Model", "load_model", "model_name", "require_timeout"]
 
 
 BACKENDS = Plugins("model backend", "guardagent.models.backends", ("Backend",), group="guardagent.models")
@@ -49,11 +49,6 @@ class Model(Protocol):
             ModelError: there is no answer, or it is not a string.
         """
         ...
-
-
-def backend_names() -> list[str]:
-    """Returns the backends of this installation."""
-    return list(BACKENDS)
 
 
 def load_model(name: str, **options: Any) -> Model:

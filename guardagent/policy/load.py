@@ -25,8 +25,7 @@ from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.counter_definitions import compile_condition, compile_counter
 from guardagent.policy.evaluation.operands import CompileError, Library
 from guardagent.policy.evaluation.terms import Compiler
-from guardagent.policy.file.inclusions import added
-from guardagent.policy.file.policy_file import PolicyFile, read_policy_data, read_policy_file, read_policy_text
+from guardagent.policy.file.policy_file import PolicyFile, added, read_policy_data, read_policy_file, read_policy_text
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.functions import rule_functions
@@ -167,7 +166,7 @@ def read_policy_files(path: Path | str | Sequence[Path | str]) -> PolicyFile:
         raise InputError("the policy files are not a list of paths; expected a path, or a list of them")
     if len(paths) == 1:
         return read_policy_file(paths[0])
-    from guardagent.policy.file.inclusions import together
+    from guardagent.policy.file.policy_file import together
 
     return together([read_policy_file(path) for path in paths])
 
@@ -208,7 +207,7 @@ def _not_loaded(_event: Event, _context: Context) -> NoReturn:
 def require_locked(locked: Path, file: PolicyFile, review: Path | None = None) -> None:
     """Requires every file to be pinned, before any code runs. Prompts of a model and reviews must be pinned too."""
     from guardagent.models.prompts import Prompts
-    from guardagent.policy.file.inclusions import contents_of, reviews_of
+    from guardagent.policy.file.policy_file import contents_of, reviews_of
     from guardagent.programs import lock
     from guardagent.sandbox.toolbox import Toolbox
 

@@ -102,7 +102,7 @@ class PolicyWatch:
 
     def _referenced(self) -> tuple[Path, ...]:
         """The files of the policy. If they cannot be listed now, the ones known before and the policy file itself."""
-        from guardagent.policy.file.inclusions import policy_contents
+        from guardagent.policy.file.policy_file import policy_contents
 
         path = self._policies.path
         assert path is not None

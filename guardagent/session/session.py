@@ -34,7 +34,7 @@ from guardagent.policy.evaluation.monitor_interface import (
     Reading,
     SessionCall,
 )
-from guardagent.policy.file.effect_keys import worst_effect
+from guardagent.policy.file.file_keys import worst_effect
 from guardagent.policy.language import ANSWER, answer_arguments
 from guardagent.policy.language.ast import USAGE
 from guardagent.policy.language.values import MICROSECONDS

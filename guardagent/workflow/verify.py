@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.policy.file.effect_keys import LEVELS, worst_effect
+from guardagent.policy.file.file_keys import LEVELS, worst_effect
 from guardagent.policy.policies import Policies
 from guardagent.workflow.analysis.checks import Suppression, apply_suppressions, can_be_sensitive, structural_findings
 from guardagent.workflow.analysis.proofs import rule_results

@@ -11,7 +11,7 @@ import pytest
 from guardagent import Decision, Policies, load_policies
 from guardagent.enforcement import HostCall, MemoryLedger, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
-from guardagent.policy.file.inclusions import policy_contents
+from guardagent.policy.file.policy_file import policy_contents
 from guardagent.programs.lock import Lock
 
 Write = Callable[..., Path]

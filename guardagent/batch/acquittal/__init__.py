@@ -26,8 +26,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from guardagent.batch.acquittal.checks import Check, check_of, rule_context
-from guardagent.batch.acquittal.coded_columns import OK, Bools, CodedColumns, EventColumns, EventKind
+from guardagent.batch.acquittal import checks
 from guardagent.batch.acquittal.product_table import ProductTable
 from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
 from guardagent.policy.language import ANSWER, ast
@@ -67,8 +66,8 @@ class Acquittal:
     def __init__(self, policies: Policies) -> None:
         self._policies, self._product = policies, policies.product
         self._table = ProductTable(self._product)
-        self._checks: dict[int, Check | None] = {
-            number: check_of(monitor, policies.history_queries)
+        self._checks: dict[int, checks.Check | None] = {
+            number: checks.check_of(monitor, policies.history_queries)
             for number, monitor in enumerate(policies.monitors)
             if not isinstance(monitor, PropositionalMonitor)
         }
@@ -83,10 +82,10 @@ class Acquittal:
         trees = (tree for rule in policies.rules for tree in rule.rules if not isinstance(tree, ast.SolverRule))
         nodes = {type(node) for tree in trees for node in ast.walk(tree)}
         self.reads_facts, self.reads_zone = ast.Fact in nodes, ast.Zone in nodes
-        self._kinds: dict[EventKind, _KindPlan] = {}
+        self._kinds: dict[checks.EventKind, _KindPlan] = {}
         self._lock = threading.Lock()  # checks hold the values of the block that they judge
 
-    def acquitted(self, columns: EventColumns) -> Bools:
+    def acquitted(self, columns: checks.EventColumns) -> checks.Bools:
         """The traces that certainly keep all rules, so that their verdict is a plain allowance."""
         count = len(columns.ends)
         if not self.is_possible or not count:
@@ -94,21 +93,23 @@ class Acquittal:
         with self._lock:
             return self._judged(columns)
 
-    def _judged(self, columns: EventColumns) -> Bools:
+    def _judged(self, columns: checks.EventColumns) -> checks.Bools:
         plans = list(map(self._plan, columns.names))
-        block = CodedColumns(columns)
+        block = checks.CodedColumns(columns)
         block.doubt |= np.array([plan.needs_session for plan in plans], np.bool_)[columns.kinds]
         for number, check in self._checks.items():
             if check is not None:
                 check.doubt(block, np.array([number in plan.monitors for plan in plans], np.bool_))
         self._doubt_undeclared(block, plans)
         letters = np.array([(plan.unsuccessful, plan.letter) for plan in plans], np.int64).reshape(len(plans), 2)
-        acquitted = self._table.accepted(letters[columns.kinds, (columns.status == OK).astype(np.int64)], columns.ends)
+        acquitted = self._table.accepted(
+            letters[columns.kinds, (columns.status == checks.OK).astype(np.int64)], columns.ends
+        )
         acquitted[block.trace[block.doubt]] = False
         acquitted[np.diff(columns.ends, prepend=0) == 0] = False  # a check marks events
         return acquitted
 
-    def _doubt_undeclared(self, block: CodedColumns, plans: Sequence[_KindPlan]) -> None:
+    def _doubt_undeclared(self, block: checks.CodedColumns, plans: Sequence[_KindPlan]) -> None:
         args = block.columns.args
         for number, plan in enumerate(plans):
             if plan.arguments is not None and not plan.needs_session:
@@ -116,7 +117,7 @@ class Acquittal:
                     if not args[row].keys() <= plan.arguments:
                         block.doubt[row] = True
 
-    def _plan(self, kind: EventKind) -> _KindPlan:
+    def _plan(self, kind: checks.EventKind) -> _KindPlan:
         plan = self._kinds.get(kind)
         if plan is None:
             plan = self._new_plan(kind)
@@ -124,7 +125,7 @@ class Acquittal:
                 self._kinds[kind] = plan
         return plan
 
-    def _new_plan(self, kind: EventKind) -> _KindPlan:
+    def _new_plan(self, kind: checks.EventKind) -> _KindPlan:
         call = SessionCall(kind.tool, EMPTY).labelled(kind.action, kind.decision, kind.tags)
         applicability = self._policies.applicability(call)
         data = [(number, monitor) for number, monitor in applicability.monitors if number in self._checks]
@@ -151,4 +152,4 @@ def acquittal(policies: Policies) -> Acquittal:
 
 def _holds_without_calls(monitor: Monitor) -> bool:
     """Whether a rule other than a propositional one holds at the end of a conversation without calls."""
-    return monitor.ended(rule_context(), monitor.start()) is None
+    return monitor.ended(checks.rule_context(), monitor.start()) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from guardagent.batch.acquittal.coded_columns import Bools, Ints
+from guardagent.batch.acquittal.checks import Bools, Ints
 from guardagent.policy.monitors.automaton import Parts, Product
 
 _BAD, _START, _NEW = 0, 1, -1

@@ -18,20 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from guardagent._support.json_values import loads
+from guardagent.batch import audit
 from guardagent.batch.acquittal import acquittal
 from guardagent.batch.arrow.columns import acquitted, sorted_by_trace, trace_blocks, verdicts_of
 from guardagent.batch.arrow.policy_bundle import PolicyBundle
 from guardagent.batch.arrow.rows import EventRow, rows_by_trace
 from guardagent.batch.arrow.schema import DIFFERENCES, VERDICTS, batch_of
 from guardagent.batch.arrow.work import Work
-from guardagent.batch.audit import (
-    NO_ASSUMPTIONS,
-    Assumptions,
-    ignored_tools,
-    judge_together,
-    judge_traces,
-    require_times,
-)
 from guardagent.batch.records import Trace, event_of, principal_of, trace_of
 from guardagent.batch.replay import DifferenceTable, RuleDifferences, compare_traces
 from guardagent.batch.replay.conversation import ReplayPolicy
@@ -109,7 +102,7 @@ def replayed(
     for block in trace_blocks(rows):
         kept, counted = np.ones(len(block.starts), np.bool_), block.rows.slice(0, 0)
         for proof, policy in zip(proofs, policies, strict=True):
-            part, counted = acquitted(block.select(kept), proof, policy.policies.failed_output, NO_ASSUMPTIONS)
+            part, counted = acquitted(block.select(kept), proof, policy.policies.failed_output, audit.NO_ASSUMPTIONS)
             kept[kept] = part
         summary = ReplaySummary(counted.num_rows)
         events = pc.sum(pc.struct_field(counted.column("acquitted"), "events")).as_py() or 0
@@ -177,7 +170,7 @@ _EVENTS_AT_ONCE = 4_000  # in memory, apart from traces that have more
 def judge(
     batches: Iterable[pa.RecordBatch],
     policies: Policies | PolicyBundle,
-    assumptions: Assumptions = NO_ASSUMPTIONS,
+    assumptions: audit.Assumptions = audit.NO_ASSUMPTIONS,
 ) -> Iterator[pa.RecordBatch]:
     """Yields the verdicts on traces, in the schema `VERDICTS`: one row for each trace.
 
@@ -205,9 +198,9 @@ def judge(
 
 
 def judge_by_sessions(
-    batches: Iterable[pa.RecordBatch], rules: Policies, assumptions: Assumptions
+    batches: Iterable[pa.RecordBatch], rules: Policies, assumptions: audit.Assumptions
 ) -> Iterator[pa.RecordBatch]:
-    ignored = ignored_tools(rules)
+    ignored = audit.ignored_tools(rules)
     traces = (assembled(trace, rows, rules.failed_output, ignored) for trace, rows in rows_by_trace(batches))
     groups = iter([list(traces)]) if rules.counters else _in_groups(traces)
     for group in groups:
@@ -227,12 +220,14 @@ def _in_groups(traces: Iterable[AssembledTrace]) -> Iterator[list[AssembledTrace
     yield group
 
 
-def _judged(policies: Policies, group: list[AssembledTrace], assumptions: Assumptions) -> Iterator[dict[str, Any]]:
+def _judged(
+    policies: Policies, group: list[AssembledTrace], assumptions: audit.Assumptions
+) -> Iterator[dict[str, Any]]:
     """Yields the row of each trace."""
     if policies.counters:
         group = [_with_times(policies, assembled_trace) for assembled_trace in group]
     traces = [assembled_trace.trace for assembled_trace in group if assembled_trace.trace is not None]
-    verdicts = iter((judge_together if policies.counters else judge_traces)(policies, traces, assumptions))
+    verdicts = iter((audit.judge_together if policies.counters else audit.judge_traces)(policies, traces, assumptions))
     for member in group:
         if member.trace is None:
             yield {"trace": member.id, "label": 1, "error": member.error, "source": member.source}
@@ -245,7 +240,7 @@ def _with_times(policies: Policies, assembled_trace: AssembledTrace) -> Assemble
     if assembled_trace.trace is None:
         return assembled_trace
     try:
-        require_times(policies, assembled_trace.trace, f"trace {assembled_trace.id!r}")
+        audit.require_times(policies, assembled_trace.trace, f"trace {assembled_trace.id!r}")
     except InputError as error:
         return AssembledTrace(assembled_trace.id, error=str(error), source=assembled_trace.source)
     return assembled_trace
@@ -341,7 +336,7 @@ class AuditCounts:
         return cls(**{**values, "violated": Counter(values["violated"])})
 
 
-def audit_work(bundle: PolicyBundle, assumptions: Assumptions = NO_ASSUMPTIONS) -> Work[AuditCounts]:
+def audit_work(bundle: PolicyBundle, assumptions: audit.Assumptions = audit.NO_ASSUMPTIONS) -> Work[AuditCounts]:
     """Judges each trace; its results are rows in the schema `VERDICTS`."""
     policies = bundle.policies()
     about = {
@@ -355,7 +350,7 @@ def audit_work(bundle: PolicyBundle, assumptions: Assumptions = NO_ASSUMPTIONS) 
     return Work("audit", VERDICTS, AuditCounts, digest, about, results, counters, reduce)
 
 
-def _reduced(bundle: PolicyBundle, assumptions: Assumptions, rows: pa.Table) -> pa.Table:
+def _reduced(bundle: PolicyBundle, assumptions: audit.Assumptions, rows: pa.Table) -> pa.Table:
     """The rows of whole traces, with one row for each that is acquitted."""
     policies, tables = bundle.policies(), [rows.slice(0, 0)]
     for block in trace_blocks(sorted_by_trace(rows).to_batches()):
@@ -365,7 +360,7 @@ def _reduced(bundle: PolicyBundle, assumptions: Assumptions, rows: pa.Table) -> 
 
 
 def _audited(
-    bundle: PolicyBundle, assumptions: Assumptions, rows: Iterable[pa.RecordBatch]
+    bundle: PolicyBundle, assumptions: audit.Assumptions, rows: Iterable[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, AuditCounts]]:
     for batch in judge(rows, bundle, assumptions):
         yield batch, AuditCounts.of(batch)

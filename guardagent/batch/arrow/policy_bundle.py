@@ -22,7 +22,7 @@ from guardagent import __file__ as _package
 from guardagent._version import __version__
 from guardagent.errors import InputError
 from guardagent.models import Model
-from guardagent.policy.file.inclusions import contents_of
+from guardagent.policy.file.policy_file import contents_of
 from guardagent.policy.load import load_policies, read_policy_files
 from guardagent.policy.policies import Policies
 

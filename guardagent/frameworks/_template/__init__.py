@@ -15,6 +15,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks._template.adapter import guarded
+    from guardagent.frameworks._template.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

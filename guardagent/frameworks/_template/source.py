@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from guardagent.frameworks._template import extractor as live
-from guardagent.frameworks._template.package import PACKAGES as PACKAGES
 from guardagent.workflow.python_source.stubs import REQUIRED, ClassStub, ObjectStub
 from guardagent.workflow.python_source.values import Arguments, Values
 
 if TYPE_CHECKING:
     from guardagent.workflow.python_source.interpreter import Interpreter
 
-CONSTANTS: dict[str, object] = {}
 extract = live.extract
 KINDS = (
     ClassStub("Step", "acme_flows", fields={"name": REQUIRED, "tool": REQUIRED}),

@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["GuardPlugin", "RunnerHalted", "answer", "conversation_id", "questions"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.adk.adapter import GuardPlugin, RunnerHalted, answer, conversation_id, questions
+    from guardagent.frameworks.adk.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -14,7 +14,6 @@ from typing import Any
 
 from guardagent.frameworks.adk import extractor as live
 from guardagent.frameworks.adk.extractor.agents import ADK
-from guardagent.frameworks.adk.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction import is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.scopes import LiveScope

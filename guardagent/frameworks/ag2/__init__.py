@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["AskHalted", "conversation", "guarded", "stream_id"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.ag2.adapter import AskHalted, conversation, guarded, stream_id
+    from guardagent.frameworks.ag2.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

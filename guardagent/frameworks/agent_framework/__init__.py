@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["AgentFrameworkHalted", "answer", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.agent_framework.adapter import AgentFrameworkHalted, answer, conversation, guarded
+    from guardagent.frameworks.agent_framework.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

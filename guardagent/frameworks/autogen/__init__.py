@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["TeamHalted", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.autogen.adapter import TeamHalted, conversation, guarded
+    from guardagent.frameworks.autogen.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["GuardedClient", "conversation", "guarded", "query"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.claude_agent_sdk.adapter import GuardedClient, conversation, guarded, query
+    from guardagent.frameworks.claude_agent_sdk.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["CrewHalted", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.crewai.adapter import CrewHalted, conversation, guarded
+    from guardagent.frameworks.crewai.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -16,15 +16,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.langgraph.adapter import (
-        GuardMiddleware,
-        RunStopped,
-        approve,
-        edit,
-        guarded_answer_node,
-        guarded_tool_node,
-        reject,
-        unless_stopped,
-    )
+    from guardagent.frameworks.langgraph.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

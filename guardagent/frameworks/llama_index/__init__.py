@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["WorkflowHalted", "answer", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.llama_index.adapter import WorkflowHalted, answer, conversation, guarded
+    from guardagent.frameworks.llama_index.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 
 from guardagent.frameworks.llama_index import extractor as live
 from guardagent.frameworks.llama_index.extractor.steps import LIBRARIES, EventStep, is_event
-from guardagent.frameworks.llama_index.package import PACKAGES as PACKAGES
 from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
@@ -398,7 +397,6 @@ AGENT_KINDS = (
 # --- the reader
 
 extract = live.extract
-CONSTANTS: dict[str, object] = {}
 KINDS = (*STEP_KINDS, *AGENT_KINDS)
 
 

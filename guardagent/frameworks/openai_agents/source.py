@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from guardagent.frameworks.openai_agents import extractor as live
-from guardagent.frameworks.openai_agents.package import PACKAGES as PACKAGES
+from guardagent.frameworks.openai_agents.package import PACKAGES
 from guardagent.workflow.extraction import UnknownValue, is_a
 from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import (
@@ -31,7 +31,6 @@ from guardagent.workflow.python_source.values import (
 )
 
 extract = live.extract
-CONSTANTS: dict[str, object] = {}
 _RUNS = {f"Runner.{how}" for how in ("run", "run_sync", "run_streamed")}
 _GUARDRAILS = {"input_guardrail": "InputGuardrail", "output_guardrail": "OutputGuardrail"}
 

@@ -7,12 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["AgentRunEnded", "AgentRunHalted", "answer_requests", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.pydantic_ai.adapter import (
-        AgentRunEnded,
-        AgentRunHalted,
-        answer_requests,
-        conversation,
-        guarded,
-    )
+    from guardagent.frameworks.pydantic_ai.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

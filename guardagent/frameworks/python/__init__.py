@@ -19,18 +19,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.python.adapter import (
-        Answer,
-        ToolTurn,
-        arun_agent,
-        arun_tool_calls,
-        attach,
-        conversation,
-        current_conversation,
-        guard_tools,
-        guarded,
-        run_agent,
-        run_tool_calls,
-    )
+    from guardagent.frameworks.python.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["AgentHalted", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.smolagents.adapter import AgentHalted, conversation, guarded
+    from guardagent.frameworks.smolagents.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

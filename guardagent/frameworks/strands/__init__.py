@@ -7,6 +7,6 @@ from guardagent._support.plugins import lazy_getattr
 __all__ = ["GuardIntervention", "StrandsHalted", "conversation", "guarded"]
 
 if TYPE_CHECKING:
-    from guardagent.frameworks.strands.adapter import GuardIntervention, StrandsHalted, conversation, guarded
+    from guardagent.frameworks.strands.adapter import *
 else:
     __getattr__ = lazy_getattr(__name__, "adapter", __all__)

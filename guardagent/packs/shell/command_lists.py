@@ -15,15 +15,7 @@ from itertools import product, takewhile
 from math import prod
 from typing import Any
 
-from guardagent.packs.shell.commands import (
-    SHELLS,
-    executed_words,
-    inner_commands,
-    inner_scripts,
-    is_wrapper,
-    printed,
-    shell_words,
-)
+from guardagent.packs.shell import commands
 from guardagent.packs.shell.script import DYNAMIC, UNKNOWN_WORD, ShellCommand, Word, read_script
 
 MAX_DEPTH = 8
@@ -123,11 +115,11 @@ class _Lister:
             self._inside(command, depth, is_partial=is_partial)
 
     def _inside(self, command: ShellCommand, depth: int, *, is_partial: bool) -> None:
-        if is_partial and is_wrapper(command.name):  # it runs a program that its further arguments name
+        if is_partial and commands.is_wrapper(command.name):  # it runs a program that its further arguments name
             self.records.append(_record(replace(command, words=(DYNAMIC,)), is_partial=True))
         for inner in _inner_commands(command):
             self.of_command(inner, depth + 1, is_partial=is_partial or command.name in _GIVES_ARGUMENTS)
-        for text in (*inner_scripts(command), *_input_of_shell(command)):
+        for text in (*commands.inner_scripts(command), *_input_of_shell(command)):
             self.of_script(text, command.folder, command.settings, depth + 1)
 
 
@@ -179,7 +171,7 @@ def _own_script(command: ShellCommand) -> tuple[str | None] | None:
     """The script that a shell runs in its place: that of `-c`, or its here-document; None for another command."""
     if command.name not in _SHELLS or not _is_usual(command):
         return None
-    has_script, rest = shell_words(command.words[1:])
+    has_script, rest = commands.shell_words(command.words[1:])
     before = command.words[1 : len(command.words) - len(rest)]
     if not all(before) or not _SHELL_OPTIONS.fullmatch(_known_text(before)):
         return None
@@ -190,10 +182,12 @@ def _own_script(command: ShellCommand) -> tuple[str | None] | None:
 
 def _input_of_shell(command: ShellCommand) -> Iterator[str | None]:
     """The input that a shell runs; None if it is not known."""
-    if command.name in SHELLS and not shell_words(command.words[1:])[0]:
-        operands = [word for word in shell_words(command.words[1:])[1] if word not in (("-",), ("/dev/stdin",))]
+    if command.name in commands.SHELLS and not commands.shell_words(command.words[1:])[0]:
+        operands = [
+            word for word in commands.shell_words(command.words[1:])[1] if word not in (("-",), ("/dev/stdin",))
+        ]
         if not operands and (command.sources or command.reads or command.text is not None):
-            yield command.text if command.text is not None else printed(command.sources)
+            yield command.text if command.text is not None else commands.printed(command.sources)
 
 
 def _is_silent(command: ShellCommand) -> bool:
@@ -207,11 +201,11 @@ def _is_silent(command: ShellCommand) -> bool:
 
 def _inner_commands(command: ShellCommand) -> Iterator[ShellCommand]:
     if command.name == "find":
-        for words in executed_words(command.words):
+        for words in commands.executed_words(command.words):
             body = tuple(DYNAMIC if word and "{}" in word[0] else word for word in words)
             yield replace(command, words=body, sources=())
     elif (command.name, command.words[1:2]) not in (("command", (("-v",),)), ("command", (("-V",),))):
-        yield from inner_commands(command)
+        yield from commands.inner_commands(command)
 
 
 def _record(command: ShellCommand, *, is_partial: bool) -> dict[str, Any]:

@@ -867,7 +867,6 @@ def _partly_known(node: Any, before: list[Word]) -> Word:
     return DYNAMIC if match is None else (match[1] + "$",)
 
 
-_EXPANSIONS = ("simple_expansion", "expansion", *_SUBSTITUTIONS)
 _SETTERS = ("read", "mapfile", "readarray", "getopts", "printf", "let", "source", ".", "eval")
 
 

@@ -97,7 +97,7 @@ def rule_function(name: str, *parameters: tuple[str, ...], **shape: Any) -> Call
 @cache
 def rule_functions() -> Mapping[str, RuleFunction]:
     """The functions by name, in alphabetical order."""
-    from guardagent.policy.functions import dates, numbers, parsers, strings  # noqa: F401 - they need this module, and fill the table
+    from guardagent.policy.functions import numbers, parsers, strings  # noqa: F401 - they need this module, and fill the table
 
     return dict(sorted(_FUNCTIONS.items()))
 

@@ -29,6 +29,13 @@ class Place:
 
 _NOWHERE = Place()
 
+
+class Term:
+    """A value; a condition is a term whose value is true, false or unknown."""
+
+    __slots__ = ()
+
+
 # --- patterns ---------------------------------------------------------------------------------------------------------
 
 
@@ -52,7 +59,7 @@ class AnyValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Term):
     """A named value: its first use binds it, later uses must be equal."""
 
     name: str
@@ -79,7 +86,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Term):
     """A literal, or a table of the policy file: a frozen mapping or list."""
 
     value: Any
@@ -89,19 +96,19 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Term):
     items: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf:
+class SetOf(Term):
     """A set of strings."""
 
     items: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SetOperation:
+class SetOperation(Term):
     """The union or intersection of two sets."""
 
     left: Term
@@ -110,7 +117,7 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Term):
     """The result of a function on values. It depends on nothing else."""
 
     function: str
@@ -119,35 +126,35 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Term):
     parts: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(Term):
     parts: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(Term):
     body: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Implies:
+class Implies(Term):
     first: Term
     second: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Term):
     left: Term
     operator: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
     right: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class Matches(Term):
     """Whether a string fully matches a regular expression."""
 
     body: Term
@@ -155,35 +162,35 @@ class Matches:
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Term):
     left: Term
     operator: Literal["+", "-", "*", "/", "%"]
     right: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(Term):
     body: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class Length(Term):
     body: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Known(Term):
     body: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(Term):
     body: Term
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(Term):
     body: Term
     index: Term
 
@@ -206,7 +213,7 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class OfCall:
+class OfCall(Term):
     """The output, the arguments, the tool or the failure of a call."""
 
     what: Literal["output", "args", "tool", "failed"]
@@ -214,55 +221,55 @@ class OfCall:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOf:
+class TimeOf(Term):
     """The time of a call, in seconds since the epoch."""
 
     call: Label | Selected
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Now(Term):
     """The time of the check, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elapsed:
+class Elapsed(Term):
     """The seconds from the first call of the session to the check; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
+class Zone(Term):
     """The name of the time zone of the session's clock."""
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Term):
     """The principal of the session: on whose behalf the agent acts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Term):
     """The labels of the places that a value came from."""
 
     body: Term
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Term):
     """Whether an output with one of these labels is in the conversation."""
 
     labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesText:
+class MessagesText(Term):
     """The text of the messages of a role, the newest last."""
 
     role: str
 
 
 @dataclass(frozen=True, slots=True)
-class CounterValue:
+class CounterValue(Term):
     """The value of a counter across conversations for a key."""
 
     name: str
@@ -271,12 +278,12 @@ class CounterValue:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class State(Term):
     """The current state."""
 
 
 @dataclass(frozen=True, slots=True)
-class StateOf:
+class StateOf(Term):
     """The result of a toolbox function on the current state."""
 
     function: str
@@ -289,14 +296,14 @@ USAGE, USED = "usage", ("tokens", "cost")
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Term):
     """A fact of the host."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CountCalls:
+class CountCalls(Term):
     """The number of matching calls; `within`: counts only the calls of that many last seconds."""
 
     pattern: Pattern
@@ -305,7 +312,7 @@ class CountCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class SumCalls:
+class SumCalls(Term):
     pattern: Pattern
     condition: Term
     term: Term
@@ -313,7 +320,7 @@ class SumCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class SomeCall:
+class SomeCall(Term):
     """Whether an earlier call matches, as `before` requires. `ok`: the call must have succeeded."""
 
     pattern: Pattern
@@ -323,7 +330,7 @@ class SomeCall:
 
 
 @dataclass(frozen=True, slots=True)
-class CallInFlight:
+class CallInFlight(Term):
     """Whether a matching call is in flight."""
 
     pattern: Pattern
@@ -331,7 +338,7 @@ class CallInFlight:
 
 
 @dataclass(frozen=True, slots=True)
-class CallFold:
+class CallFold(Term):
     """A number over the matching calls: of the different values of a term, or the place of the last one.
 
     `last` is 0 without a call. `last ok` sees successful calls only, and is -1 without one.
@@ -345,7 +352,7 @@ class CallFold:
 
 
 @dataclass(frozen=True, slots=True)
-class OverItems:
+class OverItems(Term):
     """A condition on the items of a list: all, any, or the number that satisfy it."""
 
     which: Literal["all", "any", "count"]
@@ -353,46 +360,6 @@ class OverItems:
     items: Term
     condition: Term
 
-
-Term = (
-    Constant
-    | Variable
-    | ListOf
-    | SetOf
-    | SetOperation
-    | Apply
-    | And
-    | Or
-    | Negation
-    | Implies
-    | Compare
-    | Matches
-    | Arithmetic
-    | Negative
-    | Length
-    | Known
-    | Field
-    | Item
-    | OfCall
-    | TimeOf
-    | Now
-    | Elapsed
-    | Zone
-    | Principal
-    | Sources
-    | Seen
-    | MessagesText
-    | CounterValue
-    | State
-    | StateOf
-    | Fact
-    | CountCalls
-    | SumCalls
-    | SomeCall
-    | CallFold
-    | CallInFlight
-    | OverItems
-)
 
 TRUE = Constant(value=True)
 

@@ -21,8 +21,14 @@ from typing import Any, cast
 from guardagent.policy.language.grammar import Node, TemporalError, tree_of, unquoted
 
 
+class Formula:
+    """A formula; the classes below are all kinds of it."""
+
+    __slots__: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Formula):
     """An atom, or its negation with `positive=False`."""
 
     atom: str
@@ -30,22 +36,22 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class TruthConstant:
+class TruthConstant(Formula):
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Conjunction:
+class Conjunction(Formula):
     parts: frozenset[Formula]
 
 
 @dataclass(frozen=True, slots=True)
-class Disjunction:
+class Disjunction(Formula):
     parts: frozenset[Formula]
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class Next(Formula):
     """`body` holds at the next step. `strong`: a next step must exist; otherwise it also holds at the last step."""
 
     body: Formula
@@ -53,7 +59,7 @@ class Next:
 
 
 @dataclass(frozen=True, slots=True)
-class Until:
+class Until(Formula):
     """`right` holds eventually, and `left` at every step before."""
 
     left: Formula
@@ -61,7 +67,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class Release(Formula):
     """`right` holds up to and including the first step with `left`, or to the end."""
 
     left: Formula
@@ -69,7 +75,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Within(Formula):
     """`body` holds at this step or at one of the `steps` after it."""
 
     steps: int
@@ -77,7 +83,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(Formula):
     """`body` holds at the previous step. `strong`: one must exist; otherwise it also holds at the first step."""
 
     body: Formula
@@ -85,7 +91,7 @@ class Previous:
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class Since(Formula):
     """`right` held at some step, and `left` at every step after it, up to and including this one."""
 
     left: Formula
@@ -93,26 +99,12 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerFormula:
+class TriggerFormula(Formula):
     """`right` holds at every step from the last one with `left`, or from the beginning, up to this one."""
 
     left: Formula
     right: Formula
 
-
-Formula = (
-    Literal
-    | TruthConstant
-    | Conjunction
-    | Disjunction
-    | Next
-    | Until
-    | Release
-    | Within
-    | Previous
-    | Since
-    | TriggerFormula
-)
 
 TRUE = TruthConstant(value=True)
 FALSE = TruthConstant(value=False)

@@ -10,31 +10,13 @@ from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
 from guardagent.policy.language.formula import atoms
 from guardagent.policy.language.printer import text_of
+from guardagent.policy.lint import solver, steps
 from guardagent.policy.lint.data import (
     analysis_of,
     is_never_violated,
     is_over_data,
     rules_about_forbidden_calls,
     terms_of,
-)
-from guardagent.policy.lint.solver import (
-    JointSolverRules,
-    SolverCase,
-    cases_of,
-    check_terms,
-    joint_solver_rules,
-    timed_cases,
-)
-from guardagent.policy.lint.steps import (
-    SILENT,
-    ImplicationResult,
-    RuleAutomaton,
-    SearchLimitError,
-    add_uncompared,
-    call_of,
-    calls_of,
-    calls_of_kinds,
-    check_implication,
 )
 from guardagent.policy.lint.target import LintFinding, LintTarget, is_within, lint_check
 from guardagent.policy.logic.analysis import PolicyAnalysis
@@ -66,7 +48,7 @@ def redundant_data(target: LintTarget) -> Iterator[LintFinding]:
         for rule in target.rules
         if is_over_data(rule) and not target.tells_others_apart(rule) and not is_never_violated(target, rule)
     ]
-    exact = {rule for rule in rules if RuleAutomaton(rule, target.tags).exact}
+    exact = {rule for rule in rules if steps.RuleAutomaton(rule, target.tags).exact}
     looks_at = {rule: terms_of(rule) for rule in rules}
     reported = set(rules_about_forbidden_calls(target))
     for first, second in combinations(rules, 2):
@@ -111,14 +93,14 @@ def _violating_end(read: ast.Rule) -> ViolatingCalls | None:
     return None
 
 
-CasesByTool = Mapping[str, SolverCase]  # by tool
+CasesByTool = Mapping[str, solver.SolverCase]  # by tool
 
 
 @lint_check("redundant_solver")
 def redundant_solver(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a solver rule that another one implies, for every tool of the rule."""
-    rules: dict[Rule, dict[str, SolverCase]] = {}
-    for case in cases_of(target):
+    rules: dict[Rule, dict[str, solver.SolverCase]] = {}
+    for case in solver.cases_of(target):
         rules.setdefault(case.rule, {})[case.tool] = case
     reported = set(rules_about_forbidden_calls(target))
     pairs = combinations(rules.items(), 2)
@@ -141,9 +123,9 @@ def _shadows_solver_rule(second: Rule, others: CasesByTool, first: Rule, ones: C
     return all(_implied_case(ones[tool], others[tool]) for tool in ones)
 
 
-def _implied_case(solver_case: SolverCase, other: SolverCase) -> bool:
+def _implied_case(solver_case: solver.SolverCase, other: solver.SolverCase) -> bool:
     """Whether `one` permits every call that `other` permits, and requires no more known variables."""
-    whole = joint_solver_rules([solver_case, other])
+    whole = solver.joint_solver_rules([solver_case, other])
     if whole is None or not whole.shares_all_variables(solver_case, other) or not _as_strict(other, solver_case):
         return False
     z3 = solver_module()
@@ -153,23 +135,23 @@ def _implied_case(solver_case: SolverCase, other: SolverCase) -> bool:
     permitted = z3.And(whole.permit_terms(solver_case))
     denied = z3.Not(z3.Exists(open_, permitted) if open_ else permitted)
     terms = [*whole.permit_terms(other), *whole.shared_equalities(solver_case, other), denied]
-    return check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, solver_case)
+    return solver.check_terms(whole.context, terms)[0] == "unsat" and _denies(whole, solver_case)
 
 
-def _denies(whole: JointSolverRules, solver_case: SolverCase) -> bool:
+def _denies(whole: solver.JointSolverRules, solver_case: solver.SolverCase) -> bool:
     """Whether a rule denies any call."""
     z3 = solver_module()
     open_, permitted = whole.open_constants(solver_case), z3.And(whole.permit_terms(solver_case))
-    return check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
+    return solver.check_terms(whole.context, [z3.Not(z3.Exists(open_, permitted) if open_ else permitted)])[0] == "sat"
 
 
-def _as_strict(other: SolverCase, case: SolverCase) -> bool:
+def _as_strict(other: solver.SolverCase, case: solver.SolverCase) -> bool:
     """Whether `other` treats unknown variables at least as strictly as `one`."""
     strict = {other.sources[name]: _strictness(other, name) for name in other.variable_terms if name in other.sources}
     return all(strict[case.sources[name]] >= _strictness(case, name) for name in case.variable_terms)
 
 
-def _strictness(case: SolverCase, name: str) -> int:
+def _strictness(case: solver.SolverCase, name: str) -> int:
     variable = case.variables[name]
     return 0 if variable.free else 2 if variable.required else 1
 
@@ -189,8 +171,8 @@ def _solver_violation(cases: CasesByTool) -> ViolatingCalls | None:
 @lint_check("redundant_steps")
 def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
     """Duplicate and shadowed: a rule about the order of steps that another one implies."""
-    add_uncompared(target)
-    automata = [RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
+    steps.add_uncompared(target)
+    automata = [steps.RuleAutomaton(rule, target.tags, calls_may_fail=True) for rule in target.rules]
     automata = [automaton for automaton in automata if any(track is not None for track in automaton.tracks)]
     reported = set(rules_about_forbidden_calls(target))
     own = {*target.own}
@@ -200,7 +182,7 @@ def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
             continue
         try:
             findings = [] if reported & {first.rule.id, second.rule.id} else list(_of_pair(first, second, target))
-        except SearchLimitError:
+        except steps.SearchLimitError:
             question = f"whether rules '{first.rule.id}' and '{second.rule.id}' imply each other"
             target.add_undecided(question, "they have too many states")
             continue
@@ -208,25 +190,27 @@ def redundant_steps(target: LintTarget) -> Iterator[LintFinding]:
         yield from findings
 
 
-def _of_pair(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
+def _of_pair(first: steps.RuleAutomaton, second: steps.RuleAutomaton, target: LintTarget) -> Iterator[LintFinding]:
     forth, back = _shadowing(first, second, target), _shadowing(second, first, target)
     by_rule = {first.rule: forth, second.rule: back}
     return redundancy_findings(first.rule, second.rule, forth, back, lambda rule: _steps_violation(by_rule[rule]))
 
 
-def _shadowing(first: RuleAutomaton, second: RuleAutomaton, target: LintTarget) -> ImplicationResult | None:
+def _shadowing(
+    first: steps.RuleAutomaton, second: steps.RuleAutomaton, target: LintTarget
+) -> steps.ImplicationResult | None:
     """Returns the implication that makes the first rule redundant, or None."""
     severity = second.rule.source.on_violation
     if not first.exact or not covers(severity, first.rule.source.on_violation):
         return None
-    implication_result = check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
+    implication_result = steps.check_implication(first, second, target.tools, may_continue=allows_continuing(severity))
     return implication_result if implication_result.implied and implication_result.example is not None else None
 
 
-def _steps_violation(result: ImplicationResult | None) -> ViolatingCalls | None:
+def _steps_violation(result: steps.ImplicationResult | None) -> ViolatingCalls | None:
     if result is None or result.example is None:
         return None
-    return calls_of(result.example), result.example[-1].call.tool if result.example else None
+    return steps.calls_of(result.example), result.example[-1].call.tool if result.example else None
 
 
 # --- the findings for two rules
@@ -347,7 +331,7 @@ def vacuous_solver(target: LintTarget) -> Iterator[LintFinding]:
     open symbols are under-constrained instead.
     """
     z3 = solver_module() if any(source.solver for source in target.file.rules) else None
-    for case in timed_cases(target, "whether solver rules ever deny"):
+    for case in solver.timed_cases(target, "whether solver rules ever deny"):
         if case.has_literal_permit or not case.is_determined:
             continue
         assert z3 is not None
@@ -383,7 +367,7 @@ def _vacuous_part(
         message = f"no sequence of successful calls violates '{text}'; remove it, or forbid something in it"
         yield LintFinding("vacuous", rule.id, tool, message, f"{shown}() as the first call, or again: always allowed")
         return
-    first = automaton.table[0][SILENT]
+    first = automaton.table[0][steps.SILENT]
     if automaton.satisfied[first]:
         call = _unsatisfying_call(part, names)
         message = (
@@ -391,7 +375,7 @@ def _vacuous_part(
             f"did you mean 'G({text})'?"
         )
         other = next((tool for tool in target.tools if tool not in part.tools), "another_tool")
-        example = f"{other}(), then {call_of(call)}: allowed, since the first call was {other}()"
+        example = f"{other}(), then {steps.call_of(call)}: allowed, since the first call was {other}()"
         tool = call.tool if call.tool in part.tools else None
         yield LintFinding("vacuous", rule.id, tool, message, example)
 
@@ -409,7 +393,7 @@ def _can_deny(automaton: Automaton) -> bool:
 def _unsatisfying_call(part: PropositionalMonitor, names: Sequence[str]) -> SessionCall:
     """Returns a call that does not satisfy the rule as the first step."""
     automaton, alphabet = part.automaton, part.alphabet
-    calls = calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
+    calls = steps.calls_of_kinds(set(names), [*sorted(part.tools), "another_tool"])
     calls = chain(calls, part.candidates)
     letters = ((call, alphabet.possible(call, ok=True)) for call in calls)
     kept = (call for call, own in letters if not any(automaton.satisfied[automaton.table[0][at]] for at in own))

@@ -16,19 +16,9 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.lint.target import LintFinding, LintTarget, minimal_set, rules_of
 from guardagent.policy.monitors.rule import Rule
+from guardagent.policy.solver import z3_text
 from guardagent.policy.solver.monitor import PermitCheck, SolverMonitor, SolverVariable, describe_value
 from guardagent.policy.solver.sources import ARGS, ExpressionSource
-from guardagent.policy.solver.z3_text import (
-    INT,
-    REAL,
-    TooLargeError,
-    fits,
-    postorder,
-    solver_module,
-    symbol_of,
-    term_of,
-    values_of,
-)
 
 MILLISECONDS = 2000  # time limit of one question
 LARGEST = 1000  # numbers in examples, if possible
@@ -90,13 +80,13 @@ class SolverCase:
     @cached_property
     def domain(self) -> list[Any]:
         """Constraints that hold for every call: enumerations and non-negative counts."""
-        z3 = solver_module()
+        z3 = z3_text.solver_module()
         domain = []
         for name, constant in self.variable_terms.items():
             enum = self.variables[name].enum
             if enum is not None and self.variables[name].sort.values is None:
-                domain.append(z3.Or([constant == term_of(value, constant) for value in enum]))
-            if self.variables[name].sort in (INT, REAL) and _counts(self.sources.get(name)):
+                domain.append(z3.Or([constant == z3_text.term_of(value, constant) for value in enum]))
+            if self.variables[name].sort in (z3_text.INT, z3_text.REAL) and _counts(self.sources.get(name)):
                 domain.append(constant >= 0)
         return domain
 
@@ -113,13 +103,13 @@ class SolverCase:
 
     def example(self, terms: Sequence[Any]) -> Values | None:
         """Returns values that satisfy terms, with small numbers if possible, or None."""
-        z3 = solver_module()
+        z3 = z3_text.solver_module()
         numbers = [variable_term for variable_term in self.variable_terms.values() if z3.is_arith(variable_term)]
         small = [z3.And(number >= 0, number <= LARGEST) for number in numbers]
         for more in (small, []):
             status, model = self.check([*terms, *more])
             if status == "sat":
-                return values_of(model, self.variable_terms)
+                return z3_text.values_of(model, self.variable_terms)
         return None
 
     def is_permitted(self, values: Values) -> bool | None:
@@ -129,7 +119,7 @@ class SolverCase:
 
     def permit_varies(self, kept: Sequence[str] = ()) -> tuple[str, list[Any]]:
         """Checks whether the permit of one call can both hold and fail, depending on open symbols that are not kept."""
-        z3 = solver_module()
+        z3 = z3_text.solver_module()
         terms = [*self.assertions, self.permit, *self.with_fresh_symbols([*self.assertions, z3.Not(self.permit)], kept)]
         return self.check(terms)[0], terms
 
@@ -141,7 +131,8 @@ class SolverCase:
     def equalities(self, values: Values) -> list[Any]:
         """Returns equations of variables and values."""
         return [
-            self.variable_terms[name] == term_of(value, self.variable_terms[name]) for name, value in values.items()
+            self.variable_terms[name] == z3_text.term_of(value, self.variable_terms[name])
+            for name, value in values.items()
         ]
 
     def with_fresh_symbols(self, terms: Sequence[Any], kept: Sequence[str] = ()) -> list[Any]:
@@ -157,18 +148,18 @@ class SolverCase:
 
 
 def _symbols_of(terms: Sequence[Any]) -> dict[str, Any]:
-    return {part.decl().name(): part.decl() for part in postorder(terms) if symbol_of(part) is not None}
+    return {part.decl().name(): part.decl() for part in z3_text.postorder(terms) if z3_text.symbol_of(part) is not None}
 
 
 def _renamed(symbol: Any, mark: object) -> Any:
     """Returns another declaration; no name of SMT-LIB contains the separator."""
     sorts = [symbol.domain(at) for at in range(symbol.arity())]
-    return solver_module().Function(f"{symbol.name()}|{mark}", *sorts, symbol.range())
+    return z3_text.solver_module().Function(f"{symbol.name()}|{mark}", *sorts, symbol.range())
 
 
 def _with_new_symbols(terms: Sequence[Any], symbols: Mapping[Any, Any]) -> list[Any]:
     """Returns the terms with other declarations of constants and functions."""
-    z3 = solver_module()
+    z3 = z3_text.solver_module()
     constants = [(symbol(), other()) for symbol, other in symbols.items() if not symbol.arity()]
     functions = [
         (symbol, other(*[z3.Var(at, symbol.domain(at)) for at in range(symbol.arity())]))
@@ -186,7 +177,7 @@ def _counts(tree: ast.Term | None) -> bool:
 
 def check_terms(context: Any, terms: Sequence[Any]) -> tuple[str, Any]:
     """Checks terms; returns ("sat", "unsat" or "unknown"; a model)."""
-    z3 = solver_module()
+    z3 = z3_text.solver_module()
     solver = z3.Solver(ctx=context)
     solver.set("timeout", MILLISECONDS)
     try:
@@ -231,7 +222,7 @@ def _cases_of(target: LintTarget) -> Iterator[SolverCase]:
 def _is_small_enough(case: SolverCase) -> bool:
     try:
         return case.symbols is not None
-    except TooLargeError:
+    except z3_text.TooLargeError:
         return False
 
 
@@ -246,7 +237,7 @@ class JointSolverRules:
     """
 
     def __init__(self, cases: Sequence[SolverCase]) -> None:
-        self.context = solver_module().Context()
+        self.context = z3_text.solver_module().Context()
         self._translated = {case: _TranslatedCase(case, number, self.context) for number, case in enumerate(cases)}
         self._cases = list(cases)
 
@@ -360,7 +351,7 @@ class _ConditionTranslator:
 
     def _translate(self, term: ast.Term, names: SourceNames, *, wanted: bool) -> Any:
         """Translates a condition, or its negation, to a formula that it implies."""
-        z3 = solver_module()
+        z3 = z3_text.solver_module()
         match term:
             case ast.Negation(body):
                 return self._translate(body, names, wanted=not wanted)
@@ -393,12 +384,16 @@ class _ConditionTranslator:
     def _of_variable(self, name: str, compare: str, other: str, node: ast.Term) -> Any | None:
         variable = self._variable_terms[name]
         value = self._variable_terms.get(other)
-        if value is None and isinstance(node, ast.Constant) and fits(node.value, self._sorts[name]):
-            value = term_of(node.value, variable)
+        if value is None and isinstance(node, ast.Constant) and z3_text.fits(node.value, self._sorts[name]):
+            value = z3_text.term_of(node.value, variable)
         ordered = compare not in ("==", "!=")
         if value is None or compare not in _COMPARISONS or variable.sort() != value.sort():
             return None
-        return None if ordered and not solver_module().is_arith(variable) else _COMPARISONS[compare](variable, value)
+        return (
+            None
+            if ordered and not z3_text.solver_module().is_arith(variable)
+            else _COMPARISONS[compare](variable, value)
+        )
 
 
 def _source_expression(term: ast.Term, names: SourceNames) -> str:

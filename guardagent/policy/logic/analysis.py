@@ -14,18 +14,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import shown
+from guardagent.policy.logic import semantics
 from guardagent.policy.logic.expressions import Expression, conj, disj, implies, neg
 from guardagent.policy.logic.lowering import MISSING, Z3Model, thread_solver
 from guardagent.policy.logic.operations import ExpressionLimitError, Operations
-from guardagent.policy.logic.semantics import (
-    AtomicRule,
-    RuleTree,
-    Semantics,
-    SymbolicCall,
-    creates_obligation,
-    judge_call,
-    patterns_of,
-)
 from guardagent.policy.logic.sessions import NOTHING_KNOWN, KnownCalls, SymbolicSession
 from guardagent.policy.logic.values import (
     FALSE,
@@ -138,7 +130,7 @@ class PolicyAnalysis:
         """All tools that the policy names."""
         named = {tool for rule in self._policies.rules for tool in rule.tools}
         rules = [logic_rule for rule in self._policies.rules for logic_rule in rule.rules]
-        named |= {tool for pattern in patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
+        named |= {tool for pattern in semantics.patterns_of(rules) for tool in pattern.tools if tool[0] not in "@*"}
         return frozenset(named | {tool for tools in self._policies.tags.values() for tool in tools})
 
     def note(self, about: str, subject: Any = None, *_more: Any) -> None:
@@ -210,13 +202,15 @@ class PolicyAnalysis:
         return all(self._solve(scene, [when_false(scene.rule(rule))]) == "unsat" for scene in scenes)
 
     @_question(undecided=True, about="whether obligations can be pending at the end")
-    def _may_stay_pending(self, part: AtomicRule, policies: Policies) -> bool:
+    def _may_stay_pending(self, part: semantics.AtomicRule, policies: Policies) -> bool:
         """Whether an obligation can still be pending at the end."""
         if not isinstance(part.rule, ast.After) or part.negated:
             return True
         for tool in sorted(self.tools):
             scene = _Scene(policies, tool, self.tools)
-            obligation = creates_obligation(part.rule.pattern, part.rule.condition, scene.call, scene.semantics)
+            obligation = semantics.creates_obligation(
+                part.rule.pattern, part.rule.condition, scene.call, scene.semantics
+            )
             if self._solve(scene, [when_true(obligation)]) != "unsat":
                 return True
         return False
@@ -271,9 +265,9 @@ class _Scene:
         self._policies, self._earlier = policies, earlier
         self.operations = Operations(Symbols(), most_pairs=MOST_PAIRS)
         self.context = SymbolicSession(self.operations, earlier)
-        self.semantics = Semantics(self.operations, self.context, policies.tags, policies.functions)
+        self.semantics = semantics.Semantics(self.operations, self.context, policies.tags, policies.functions)
         self.concern = policies.of_tool[tool]
-        self.call = SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
+        self.call = semantics.SymbolicCall(tool, of_leaf(SymbolicMapping("args", names=self.concern.arguments)))
 
     def allows(self, rule: Rule) -> Expression:
         """Returns the condition under which the rule does not deny the call."""
@@ -288,27 +282,27 @@ class _Scene:
         blocking = [rule for rule in rules if rule.source.on_violation in _BLOCKING and rule.source.applies_to is None]
         parts = [part for rule in blocking for part in _about_arguments(rule)]
         for earlier in self.context.calls if parts else ():
-            allowed = [when_true(judge_call(part, earlier.call, self.semantics)) for part in parts]
+            allowed = [when_true(semantics.judge_call(part, earlier.call, self.semantics)) for part in parts]
             self.operations.symbols.axioms.append(implies(earlier.exists, conj(*allowed)))
 
     def rule(self, rule: Rule) -> Value:
         """Returns the symbolic result of a rule for the call."""
-        tree = RuleTree(rule.rules)
+        tree = semantics.RuleTree(rule.rules)
         if len(tree.atomic_rules) != len(rule.monitors):  # not a temporal rule
             return self.operations.symbols.any_truth(("rule", rule.id))
         values = [self._part(rule, at, part) for at, part in enumerate(tree.atomic_rules)]
         return tree.combine(values, lambda at: self._so_far(rule, at, tree.atomic_rules[at]))
 
-    def _part(self, rule: Rule, at: int, part: AtomicRule) -> Value:
+    def _part(self, rule: Rule, at: int, part: semantics.AtomicRule) -> Value:
         compiled = rule.monitors[at]
         if not isinstance(compiled, PropositionalMonitor):
-            return judge_call(part, self.call, self.semantics)
+            return semantics.judge_call(part, self.call, self.semantics)
         assert isinstance(self.call.tool, str)
         if not _may_follow(compiled, self.call.tool, self._earlier, self._policies.tags):
             return FALSE
         return known_truth(self.operations.symbols.truth(("part", repr(part))))
 
-    def _so_far(self, rule: Rule, at: int, part: AtomicRule) -> Value:
+    def _so_far(self, rule: Rule, at: int, part: semantics.AtomicRule) -> Value:
         """Returns whether the calls so far satisfy an atomic rule; one decided at the end is not violated yet."""
         if part.is_propositional:
             return known_truth(self.operations.symbols.truth(("so far", repr(part))))
@@ -349,17 +343,17 @@ def _value_text(value: Any) -> str:
 # --- rules that depend on more than the call
 
 
-def _ends(rule: Rule) -> Iterator[AtomicRule]:
+def _ends(rule: Rule) -> Iterator[semantics.AtomicRule]:
     """Yields the atomic rules that the end of the session or the order of the calls decides."""
-    for part in RuleTree(rule.rules).atomic_rules:
+    for part in semantics.RuleTree(rule.rules).atomic_rules:
         immediate = isinstance(part.rule, ast.Forall | ast.Before) and not part.negated
         if not immediate and not (isinstance(part.rule, ast.Exists) and part.negated):
             yield part
 
 
-def _about_arguments(rule: Rule) -> Iterator[AtomicRule]:
+def _about_arguments(rule: Rule) -> Iterator[semantics.AtomicRule]:
     """Yields the parts that judge each call by its arguments alone, so that the answer never changes."""
-    tree = RuleTree(rule.rules)
+    tree = semantics.RuleTree(rule.rules)
     for part in tree.atomic_rules if tree.is_conjunction else ():
         if isinstance(part.rule, ast.Forall if not part.negated else ast.Exists):
             local = ast.names_in(part.rule.pattern) | {part.rule.pattern.label or ""}
@@ -372,7 +366,7 @@ def _may_deny(rule: Rule, tool: str) -> bool:
 
 
 def _is_conjunctive(rule: Rule) -> bool:
-    return RuleTree(rule.rules).is_conjunction
+    return semantics.RuleTree(rule.rules).is_conjunction
 
 
 def _are_same(first: object, second: object) -> bool:
@@ -383,7 +377,7 @@ def _are_same(first: object, second: object) -> bool:
 def _constants(node: object) -> list[tuple[type, Any]]:
     if isinstance(node, tuple):
         return [constant for part in node for constant in _constants(part)]
-    nodes = ast.walk(node) if not isinstance(node, AtomicRule) else ast.walk(node.rule)
+    nodes = ast.walk(node) if not isinstance(node, semantics.AtomicRule) else ast.walk(node.rule)
     return [(type(node.value), node.value) for node in nodes if isinstance(node, ast.Constant | ast.ExactValue)]
 
 

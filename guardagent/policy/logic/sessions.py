@@ -17,15 +17,8 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, Protocol
 
 from guardagent.errors import GuardError
+from guardagent.policy.evaluation import monitor_interface
 from guardagent.policy.evaluation.history_index import number_of_different
-from guardagent.policy.evaluation.monitor_interface import (
-    CallStatus,
-    ClockError,
-    Reading,
-    RuleContext,
-    SessionCall,
-    text_of_messages,
-)
 from guardagent.policy.language import ast
 from guardagent.policy.language.printer import text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of
@@ -63,26 +56,26 @@ class CallSurroundings(NamedTuple):
     """The facts of a call, and the calls in flight."""
 
     facts: Mapping[str, Any]
-    in_flight: Sequence[SessionCall]
+    in_flight: Sequence[monitor_interface.SessionCall]
 
 
 MAX_COMBINATIONS = 100  # combinations of outcomes that are tried
-Outcomes = Mapping[int, CallStatus]  # the history index of a call in flight -> its outcome
+Outcomes = Mapping[int, monitor_interface.CallStatus]  # the history index of a call in flight -> its outcome
 
 
-def outcome_combinations(in_flight: Sequence[SessionCall]) -> Iterator[Outcomes]:
+def outcome_combinations(in_flight: Sequence[monitor_interface.SessionCall]) -> Iterator[Outcomes]:
     """Yields combinations of outcomes of the calls in flight; if there are too many, only those with equal outcomes."""
     ends = [call.possible_statuses for call in in_flight]
     for combination in product(*ends) if tries_every_ending(in_flight) else zip_longest(*ends, fillvalue="failed"):
         yield {call.place: end for call, end in zip(in_flight, combination, strict=True)}
 
 
-def tries_every_ending(in_flight: Sequence[SessionCall]) -> bool:
+def tries_every_ending(in_flight: Sequence[monitor_interface.SessionCall]) -> bool:
     """Whether all combinations are tried."""
     return prod(len(call.possible_statuses) for call in in_flight) <= MAX_COMBINATIONS
 
 
-def state_of(trace: RuleContext) -> Any:
+def state_of(trace: monitor_interface.RuleContext) -> Any:
     """Returns the current state, or None if its source fails; the session denies calls that need it."""
     try:
         return trace.state_source() if callable(trace.state_source) else trace.state_source
@@ -90,11 +83,11 @@ def state_of(trace: RuleContext) -> Any:
         return None
 
 
-def reading_of(trace: RuleContext) -> Reading:
+def reading_of(trace: monitor_interface.RuleContext) -> monitor_interface.Reading:
     """Returns the reading of the clock; unknown if it fails, since the session denies calls that need it."""
     try:
         return trace.clock.read()
-    except ClockError:
+    except monitor_interface.ClockError:
         return None, None
 
 
@@ -117,12 +110,12 @@ class CurrentSession:
     def __init__(
         self,
         operations: Operations,
-        trace: RuleContext,
-        calls: Sequence[SessionCall],
+        trace: monitor_interface.RuleContext,
+        calls: Sequence[monitor_interface.SessionCall],
         facts: Mapping[str, Any],
         functions: Functions,
         outcomes: Outcomes,
-        reading: Reading,
+        reading: monitor_interface.Reading,
     ) -> None:
         self._operations, self._facts, self._functions = operations, facts, functions
         self._reading, self._latest, self._began = reading, trace.latest, trace.began
@@ -133,7 +126,7 @@ class CurrentSession:
         self._in_flight = [self._called(call, None) for call in trace.in_flight]
         self.state_queries: list[tuple[str, Sequence[Value], Value]] = []
 
-    def _called(self, call: SessionCall, end: CallStatus | None) -> SymbolicCall:
+    def _called(self, call: monitor_interface.SessionCall, end: monitor_interface.CallStatus | None) -> SymbolicCall:
         constant = self._operations.constant
         failed = {"ok": FALSE, "failed": TRUE}.get(end or "", UNKNOWN)
         return SymbolicCall(
@@ -249,7 +242,7 @@ class CurrentSession:
 
     def text(self, role: str) -> Value:
         try:
-            text = text_of_messages(self._trace.messages, role)
+            text = monitor_interface.text_of_messages(self._trace.messages, role)
         except Exception:  # noqa: BLE001 - a host's source may raise anything
             return UNKNOWN
         return UNKNOWN if type(text) is Unknown else self._operations.constant(text)

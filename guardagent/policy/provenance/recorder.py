@@ -12,17 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 from guardagent.policy.evaluation.history_query import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
-from guardagent.policy.provenance import prose
+from guardagent.policy.provenance import prose, readers
 from guardagent.policy.provenance.amounts import MIN_LENGTH, SHORT, amount_keys, is_telling, number_key, opposite
-from guardagent.policy.provenance.readers import (
-    HOST_ROLES,
-    DeclaredLabels,
-    HostMessage,
-    LabelCondition,
-    LeafReader,
-    Leaves,
-    MessageReader,
-)
 from guardagent.policy.provenance.tokens import Scanner, SourceToken, short_names, words_of
 
 # --- the index
@@ -177,12 +168,12 @@ class SourceRecorder:
         limit: the maximum size of the index in bytes.
     """
 
-    def __init__(self, declared: DeclaredLabels, limit: int = LIMIT) -> None:
+    def __init__(self, declared: readers.DeclaredLabels, limit: int = LIMIT) -> None:
         self.declared, self.limit = declared, limit
         self._scanner = _scanner(declared.ids)
         self._index = SourceIndex(limit)
-        self._reader = MessageReader(HOST_ROLES | declared.roles.keys())
-        self._pending: list[HostMessage] = []  # messages since the last call
+        self._reader = readers.MessageReader(readers.HOST_ROLES | declared.roles.keys())
+        self._pending: list[readers.HostMessage] = []  # messages since the last call
         self._seen = 0  # the labels of recorded outputs and messages
         self._maybe_seen = 0
         self._lost: dict[str, int] = {}  # why something was not recorded -> the labels that it may have
@@ -227,7 +218,7 @@ class SourceRecorder:
             self._pending += new
             self._record_messages(new)
 
-    def _record_messages(self, messages: Iterable[HostMessage]) -> None:
+    def _record_messages(self, messages: Iterable[readers.HostMessage]) -> None:
         for message in messages:
             labels = self.declared.roles.get(message.role, 0)
             place = f"a message of the role '{message.role}'"
@@ -294,7 +285,7 @@ class SourceRecorder:
         parts = [part for part in declared if part[0] or part[2]]
         self._seen |= whole
         self._maybe_seen |= maybe
-        reader = LeafReader()
+        reader = readers.LeafReader()
         of_items = partial(self._of_item, session)
         labelled = [(path, partial(of_items, when, bits) if when else bits) for path, bits, when in parts]
         reader.read(call.output, whole, labelled)
@@ -312,7 +303,7 @@ class SourceRecorder:
             self._lose(f"the output of '{call.tool}' (call {call.place}) cannot be read", every)
         self._record_leaves(call, reader, whole, missing, every)
 
-    def _of_item(self, session: Surroundings, when: LabelCondition, labels: int, item: Any) -> int:
+    def _of_item(self, session: Surroundings, when: readers.LabelCondition, labels: int, item: Any) -> int:
         """The labels of an item; those that it may have are in the bits above all labels."""
         holds = when.holds(session, item)
         return (labels if holds else 0) if type(holds) is bool else labels << len(self.declared.names)
@@ -323,7 +314,7 @@ class SourceRecorder:
         certain = labels & (1 << size) - 1
         return certain, labels >> size & ~certain
 
-    def _record_leaves(self, call: PastCall, reader: LeafReader, whole: int, missing: int, every: int) -> None:
+    def _record_leaves(self, call: PastCall, reader: readers.LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
         if not self._index.has_room(self._prose_size + sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
@@ -361,12 +352,12 @@ class SourceRecorder:
         """
         if whole and call.status == "ok":
             return set()
-        reader = LeafReader()
+        reader = readers.LeafReader()
         reader.read(call.args)
         keys = {key for leaves in reader.by_labels.values() for key in self._keys(leaves)}
         return {key for key in keys if self._index.find(key) is None}
 
-    def _keys(self, leaves: Leaves) -> set[str]:
+    def _keys(self, leaves: readers.Leaves) -> set[str]:
         keys = self._scanner.recorded(leaves.strings) if leaves.strings else set()
         if names := [name for name in leaves.names if not name.isidentifier()]:
             keys |= self._scanner.recorded(names)
@@ -444,7 +435,7 @@ class SourceRecorder:
         if kind_of(value) == "number":
             self._look_up_number((number_key(value),), lookup, indexes, gaps, alone=True)
             return lookup
-        reader = LeafReader()
+        reader = readers.LeafReader()
         reader.read(value)
         if not reader.complete or reader.opaque:
             lookup.add_possible(self.declared.bits(self.declared.names), "a value is not a JSON value")
@@ -553,7 +544,7 @@ class SourceRecorder:
         if self._facts is None or self._facts[0] is not facts:
             index = SourceIndex(self.limit)
             for path, labels in self.declared.facts.items():
-                reader = LeafReader()
+                reader = readers.LeafReader()
                 reader.read(_fact(facts, path))
                 for leaves in reader.by_labels.values():
                     index.add(self._keys(leaves), Origin(labels, ((labels, f"the fact '{'.'.join(path)}'"),)))
@@ -564,7 +555,7 @@ class SourceRecorder:
 
     def origins(self, value: Any, session: Surroundings) -> list[dict[str, Any]]:
         """The labelled strings in a value, each with its labels and the places that it came from."""
-        reader = LeafReader()
+        reader = readers.LeafReader()
         reader.read(value)
         texts = [text for leaves in reader.by_labels.values() for text in (*leaves.strings, *leaves.names)]
         texts += [number for leaves in reader.by_labels.values() for number in leaves.numbers if is_telling(number)]
@@ -609,8 +600,8 @@ def _raised(call: PastCall) -> tuple[int, int]:
     return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)
 
 
-def _messages_of(kept: Any) -> list[HostMessage]:
-    return [HostMessage(*message) for message in (kept or {}).get("messages", ())]
+def _messages_of(kept: Any) -> list[readers.HostMessage]:
+    return [readers.HostMessage(*message) for message in (kept or {}).get("messages", ())]
 
 
 def _fact(facts: Any, path: Sequence[str]) -> Any:

@@ -5,7 +5,7 @@ requirement   the hash of all that decides the meaning of a rule, whether the do
               translated, and whether people confirmed the policy
 """
 
-from guardagent.policy.file.inclusions import review_path
+from guardagent.policy.file.policy_file import review_path
 from guardagent.policy.review.record import read_review, write_review
 from guardagent.policy.review.requirement import (
     SentenceStatus,

@@ -28,8 +28,7 @@ from guardagent.errors import InputError
 from guardagent.policy.documents import MAX_PDF, parse_document
 from guardagent.policy.documents.sentences import DocumentComparison, Sentence, compare
 from guardagent.policy.documents.text import format_of
-from guardagent.policy.file.inclusions import review_path
-from guardagent.policy.file.policy_file import PolicyFile
+from guardagent.policy.file.policy_file import PolicyFile, review_path
 from guardagent.policy.file.rule_keys import RuleSource
 from guardagent.policy.file.source_tree import SourceText, shortened
 from guardagent.policy.policies import Policies

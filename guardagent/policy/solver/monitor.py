@@ -26,29 +26,9 @@ from guardagent.policy.file.rule_keys import GovernedTool, RuleSource, SolverSou
 from guardagent.policy.file.source_tree import SourceText
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import Absent, Truth, Unknown, equal, exact, kind_of, shown
-from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver import sources, z3_text
+from guardagent.policy.solver.question import Encoding, Question
 from guardagent.policy.solver.script import SmtError
-from guardagent.policy.solver.sources import (
-    ARGS,
-    ConversationReader,
-    ConversationSource,
-    ExpressionSource,
-    RequestedVariable,
-    Source,
-    conversation_reader,
-    source_of,
-)
-from guardagent.policy.solver.z3_text import (
-    BOOL,
-    INT,
-    MAX_CHARACTER,
-    REAL,
-    STRING,
-    PartialPlace,
-    SolverResult,
-    Sort,
-    VariableDeclaration,
-)
 
 if TYPE_CHECKING:
     from guardagent.models import Model
@@ -65,7 +45,7 @@ class SortMismatch:
         self.why = why
 
 
-def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
+def value_of_sort(value: Any, sort: z3_text.Sort, enum: Sequence[Any] | None) -> Any:
     """Returns the value as a bool, int, Fraction or str; Unknown if there is none; or a SortMismatch."""
     if type(value) is Unknown:
         return value
@@ -78,36 +58,36 @@ def value_of_sort(value: Any, sort: Sort, enum: Sequence[Any] | None) -> Any:
     return SortMismatch(f"{shown(converted)} is not an allowed value{name_hint(str(converted), map(str, enum))}")
 
 
-def _of_sort(value: Any, kind: str, sort: Sort) -> Any:
+def _of_sort(value: Any, kind: str, sort: z3_text.Sort) -> Any:
     if sort.values is not None:
         if kind == "text" and value in sort.values:
             return str(value)
         return SortMismatch(f"{shown(value)} is not an allowed value{name_hint(str(value), sort.values)}")
-    if sort is BOOL and kind == "truth value":
+    if sort is z3_text.BOOL and kind == "truth value":
         return bool(value)
-    if sort is STRING and kind == "text":
+    if sort is z3_text.STRING and kind == "text":
         return (
             str(value)
             if all(map(_is_character, value))
             else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
         )
-    if sort in (INT, REAL) and kind == "number":
+    if sort in (z3_text.INT, z3_text.REAL) and kind == "number":
         return _number(value, sort)
     return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort '{sort.name}'")
 
 
-def _number(value: Any, sort: Sort) -> Any:
+def _number(value: Any, sort: z3_text.Sort) -> Any:
     number = exact(value)
     if type(number) is Unknown:
         return SortMismatch("; ".join(number.why))
-    if sort is INT and type(number) is not int:
+    if sort is z3_text.INT and type(number) is not int:
         return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort 'Int'")
     return number
 
 
 def _is_character(character: str) -> bool:
     code = ord(character)
-    return code <= MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
+    return code <= z3_text.MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
 
 
 # --- explanations
@@ -181,9 +161,9 @@ class SolverVariable:
     """A variable of a tool's schema."""
 
     name: str
-    sort: Sort
+    sort: z3_text.Sort
     enum: tuple[Any, ...] | None
-    source: Source | None
+    source: sources.Source | None
     required: bool
     free: bool
 
@@ -212,14 +192,16 @@ class PermitCheck:
         self._slot, self._size, self._outcomes = slot, size, outcomes
         self._domains = {variable.name: variable.enum for variable in variables if variable.enum is not None}
         expressions = {
-            variable.name: variable.source for variable in variables if isinstance(variable.source, ExpressionSource)
+            variable.name: variable.source
+            for variable in variables
+            if isinstance(variable.source, sources.ExpressionSource)
         }
         self._computed = [
             (at, expressions[variable.name].term)
             for at, variable in enumerate(variables)
             if variable.name in expressions
         ]
-        stated = [variable for variable in variables if isinstance(variable.source, ConversationSource)]
+        stated = [variable for variable in variables if isinstance(variable.source, sources.ConversationSource)]
         self.requested = tuple(_requested_variable(variable, encoding) for variable in stated)
         self.reads_history = any(source.reads_history for source in expressions.values())
         by_agent = [name for name, source in expressions.items() if source.from_args]
@@ -299,7 +281,7 @@ class PermitCheck:
         return "its value (not shown) is not an allowed value"
 
     def _unknown_matters(
-        self, known: Mapping[str, Any], universal: Mapping[str, Unknown], answer: SolverResult
+        self, known: Mapping[str, Any], universal: Mapping[str, Unknown], answer: z3_text.SolverResult
     ) -> MonitorResult:
         """Reports the unknown variables that decide the call, or a denial if no values permit it."""
         unconditional = self.question.solve(known, (), self._domains)
@@ -327,13 +309,13 @@ class PermitCheck:
             )
         return self._refused(self._named(values), answer)
 
-    def _refused(self, known: Mapping[str, Any], answer: SolverResult) -> MonitorResult:
+    def _refused(self, known: Mapping[str, Any], answer: z3_text.SolverResult) -> MonitorResult:
         """Reports a denial, an operation outside of its domain, or that the solver reached no result."""
         if answer.status == "undefined":
             return MonitorResult(Unknown(*dict.fromkeys(self.located(place) for place in answer.undefined[:3])))
         return self._denied(known, answer.core) if answer.status == "unsat" else _UNDECIDED
 
-    def located(self, place: PartialPlace) -> str:
+    def located(self, place: z3_text.PartialPlace) -> str:
         """Returns an operation outside of its domain, with its place in the text of the rule."""
         assertions = self.encoding.assertions
         where = f"line {assertions[place.term].line} of 'smt'" if place.term < len(assertions) else "the permit"
@@ -372,7 +354,7 @@ class PermitCheck:
         arguments = {
             variable.name: variable.source.argument
             for variable in self.variables
-            if isinstance(variable.source, ExpressionSource)
+            if isinstance(variable.source, sources.ExpressionSource)
         }
         names = [arguments.get(name) for name in changes]
         whole = None if None in names else dict(zip(names, changes.values(), strict=True))
@@ -381,15 +363,15 @@ class PermitCheck:
 
 def _unknown_reason(solver_variable: SolverVariable, value: Unknown) -> str:
     """Returns the reason why a variable is unknown; a missing argument can be added to the call."""
-    from_args = isinstance(solver_variable.source, ExpressionSource) and solver_variable.source.from_args
+    from_args = isinstance(solver_variable.source, sources.ExpressionSource) and solver_variable.source.from_args
     return (Absent if from_args else str)(f"{solver_variable.name}: {'; '.join(value.why)}")
 
 
-def _requested_variable(solver_variable: SolverVariable, encoding: Encoding) -> RequestedVariable:
+def _requested_variable(solver_variable: SolverVariable, encoding: Encoding) -> sources.RequestedVariable:
     source = solver_variable.source
-    assert isinstance(source, ConversationSource)
+    assert isinstance(source, sources.ConversationSource)
     sort = solver_variable.sort.values or solver_variable.sort.name
-    return RequestedVariable(
+    return sources.RequestedVariable(
         solver_variable.name,
         sort,
         solver_variable.enum,
@@ -413,7 +395,7 @@ class SolverMonitor:
     stateful = False
     slow = True
 
-    def __init__(self, checks: Mapping[str, PermitCheck], read_conversation: ConversationReader | None) -> None:
+    def __init__(self, checks: Mapping[str, PermitCheck], read_conversation: sources.ConversationReader | None) -> None:
         self.checks = checks
         self._read_conversation = read_conversation
         self.tools = frozenset(checks)
@@ -477,7 +459,7 @@ class SolverMonitor:
 # --- compilation
 
 MAX_SMT_BYTES = 5_000_000
-_KNOWN_SORTS = (BOOL, INT, REAL, STRING)
+_KNOWN_SORTS = (z3_text.BOOL, z3_text.INT, z3_text.REAL, z3_text.STRING)
 
 
 def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str | None) -> ast.SolverRule:
@@ -500,19 +482,19 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
 
 def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
     """Yields the arguments of the proposed call that the variables read."""
-    trees = [variable.source.tree for variable in variables if isinstance(variable.source, ExpressionSource)]
+    trees = [variable.source.tree for variable in variables if isinstance(variable.source, sources.ExpressionSource)]
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == ARGS:
+        if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == sources.ARGS:
             yield node.name
 
 
 def _conversation_reader(
     checks: Mapping[str, PermitCheck], model: Model | str | None, text: SourceText
-) -> ConversationReader | None:
+) -> sources.ConversationReader | None:
     if not any(check.requested for check in checks.values()):
         return None
     try:
-        return conversation_reader(model)
+        return sources.conversation_reader(model)
     except InputError as error:
         raise text.error(str(error)) from None
 
@@ -542,12 +524,12 @@ def _file(source: SolverSource) -> SourceText:
 
 
 def _encoding(text: SourceText, source: SolverSource) -> Encoding:
-    declared: dict[str, VariableDeclaration] = {}
+    declared: dict[str, z3_text.VariableDeclaration] = {}
     for tool in source.tools.values():
         for name, variable in tool.variables.items():
             if variable.sort is None:
                 continue
-            first = declared.setdefault(name, VariableDeclaration(variable.sort.text, variable.enum))
+            first = declared.setdefault(name, z3_text.VariableDeclaration(variable.sort.text, variable.enum))
             if first.sort != variable.sort.text:
                 raise variable.sort.error(
                     f"{name!r} has the sort '{first.sort}' for another tool; expected the same sort"
@@ -567,7 +549,7 @@ def _permit_check(encoding: Encoding, tool: GovernedTool, library: Library) -> P
         question = encoding.question(tool.permit.text, [variable.name for variable in variables], chosen)
     except SmtError as error:
         raise tool.permit.error(error.problem, error.line, error.column) from None
-    trees = [variable.source.tree for variable in variables if isinstance(variable.source, ExpressionSource)]
+    trees = [variable.source.tree for variable in variables if isinstance(variable.source, sources.ExpressionSource)]
     return PermitCheck(
         encoding, question, variables, slot, compiler.size, compiler.call_outcomes(*trees, directed=False)
     )
@@ -585,8 +567,8 @@ def _variable(
     if sort not in _KNOWN_SORTS and sort.values is None:
         expected = "expected 'Bool', 'Int', 'Real', 'String' or an enumeration"
         raise variable_source.place.error(f"variable {name!r} has the unsupported sort '{sort.name}'; {expected}")
-    source = None if variable_source.source is None else source_of(variable_source.source, compiler, slot)
-    if isinstance(source, ConversationSource) and source.confirmation and sort is not BOOL:
+    source = None if variable_source.source is None else sources.source_of(variable_source.source, compiler, slot)
+    if isinstance(source, sources.ConversationSource) and source.confirmation and sort is not z3_text.BOOL:
         raise variable_source.place.error(
             f"variable {name!r} is a confirmation, but has the sort '{sort.name}'; expected 'Bool'"
         )
@@ -595,7 +577,7 @@ def _variable(
     )
 
 
-def _enum(variable_source: VariableSource, sort: Sort) -> tuple[Any, ...] | None:
+def _enum(variable_source: VariableSource, sort: z3_text.Sort) -> tuple[Any, ...] | None:
     """Returns the allowed values, converted to the sort."""
     if variable_source.enum is None:
         return None

@@ -3,6 +3,11 @@
 A message is stored in the state that servers share, before the change that it tells about: a server that is killed in
 between loses none. When it is due, its content comes from the approval as it is then; if the change never took place,
 nothing is sent. Each channel has a module here and a thread, so that a slow one holds up no other.
+
+For messages about entries of the logs (denials, halts, stops, and changes of tokens), a server reads what was added to
+the log of each tenant since the last look, whichever server wrote it, and puts messages into the outbox. Its place in
+each log is in the state, so that no restart and no other server loses one. A message has the number of its entry; its
+content is read when it is sent.
 """
 
 from __future__ import annotations
@@ -15,8 +20,9 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -24,7 +30,8 @@ from guardagent._support.plugins import Plugins
 from guardagent.errors import GuardError, error_text
 from guardagent.server.approvals import ApprovalDesk, ApprovalRecord
 from guardagent.server.service import UnknownItemError, repeated
-from guardagent.server.settings import LOG_EVENTS, WebhookEvent, is_among
+from guardagent.server.service.stores import LogQueries
+from guardagent.server.settings import LOG_EVENTS, LogEvent, WebhookEvent, is_among
 from guardagent.server.state import StateStore, StoredItem
 
 _CLASSES = {"webhooks": "WebhookChannel", "slack": "SlackChannel", "email": "EmailChannel"}
@@ -321,3 +328,111 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             raise DeliveryError(f"status {error.code}") from None
+
+
+# --- entries of the logs
+
+_logger = logging.getLogger("guardagent")
+_KIND, _NAME = "followed", "log"  # of the place up to which a log was read
+_VERDICTS = ("verdict", "answer")  # the kinds of entries with a verdict that counts
+_BY_DECISION: Mapping[str, LogEvent] = {"deny": "call.denied", "halt": "call.halted"}
+_BY_KIND: Mapping[str, LogEvent] = {"stop": "stop.made", "stop_lifted": "stop.lifted"}
+_BY_ACTION: Mapping[str, LogEvent] = {
+    "created": "token.created",
+    "rotated": "token.rotated",
+    "revoked": "token.revoked",
+}
+_MARKS = ('"deny"', '"halt"', '"kind":"stop', '"kind":"token"')  # each entry of an event has one of them
+_FIELDS = "call_id agent decision rules policy stop by why tenant session token action principal roles expires".split()
+_CONTENT = ("args", "reasons")  # which may have arguments
+
+
+class LogFollower:
+    """Puts messages about entries of logs into the outbox.
+
+    Args:
+        log: reads the logs.
+        state: has the places up to which they were read.
+        outbox: gets the messages.
+        channels: those that want some of the events; without any, nothing is read.
+        tenants: returns the tenants with a log.
+        clock: returns the seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        log: LogQueries,
+        state: StateStore,
+        outbox: Outbox,
+        channels: Sequence[Channel],
+        tenants: Callable[[], Iterable[str]],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._log, self._state, self._outbox, self._tenants, self._clock = log, state, outbox, tenants, clock
+        self._channels = [channel for channel in channels if LOG_EVENTS & {*channel.events}]
+
+    def running(self) -> contextlib.AbstractContextManager[Any]:
+        """Follows the logs meanwhile. Entries that a log has when it is first followed are not told."""
+        if not self._channels:
+            return contextlib.nullcontext()
+        for tenant in self._followed():
+            if self._state.get(_KIND, tenant, _NAME) is None:
+                self._state.add(_KIND, tenant, _NAME, {"seq": self._log.last(tenant)})
+        return repeated("following the logs", POLL_SECONDS, lambda _is_stopped: self.follow())
+
+    def follow(self) -> None:
+        """Reads what is new in the logs. What fails for a tenant begins at the same place the next time."""
+        for tenant in self._followed():
+            try:
+                self._follow(tenant)
+            except GuardError as error:
+                _logger.warning("the log of %r cannot be followed at present: %s", tenant, error)
+
+    def _follow(self, tenant: str) -> None:
+        item = self._state.get(_KIND, tenant, _NAME)
+        seen = 0 if item is None else item.value["seq"]
+        last, events = seen, []
+        for entry in self._log.newest(tenant, seen):
+            last = max(last, entry.seq)
+            fields = json.loads(entry.text) if any(mark in entry.text for mark in _MARKS) else {}
+            if (event := event_of(fields)) is not None and self._clock() - _time_of(fields) < LONGEST:
+                events.append((event, entry.seq))
+        for event, seq in reversed(events):
+            self._outbox.add(event, tenant, "", 0.0, step=seq)
+        if item is None:
+            self._state.add(_KIND, tenant, _NAME, {"seq": last})
+        elif last > seen:
+            self._state.replace(_KIND, tenant, _NAME, item.version, {"seq": last})
+
+    def _followed(self) -> list[str]:
+        tenants = dict.fromkeys(self._tenants())
+        return [name for name in tenants if any(is_among(name, channel.tenants) for channel in self._channels)]
+
+
+def event_of(fields: Mapping[str, Any]) -> LogEvent | None:
+    """Returns the event that an entry of a log is; None for others."""
+    kind = fields.get("kind")
+    if kind in _VERDICTS:
+        return _BY_DECISION.get(str(fields.get("decision")))
+    return _BY_ACTION.get(str(fields.get("action"))) if kind == "token" else _BY_KIND.get(str(kind))
+
+
+def data_of(tenant: str, fields: Mapping[str, Any], *, with_arguments: bool) -> dict[str, Any]:
+    """Returns what a message says about an entry.
+
+    Args:
+        tenant: the tenant of the log.
+        fields: the entry.
+        with_arguments: whether it has the arguments, and the reasons, which may repeat them.
+    """
+    names = (*_FIELDS, *(_CONTENT if with_arguments else ()))
+    data = {"seq": fields["seq"], "tenant": tenant, "time": fields["time"]}
+    if "tool" in fields:
+        data["tool"] = fields["tool"]
+    if isinstance(conversation := fields.get("conversation"), str):
+        data["session"] = conversation.removeprefix(f"{tenant}/")
+    return {**data, **{name: fields[name] for name in names if fields.get(name) is not None and name not in data}}
+
+
+def _time_of(fields: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(fields["time"]).timestamp()

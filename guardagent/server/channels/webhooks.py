@@ -14,8 +14,7 @@ from standardwebhooks import Webhook
 from guardagent.log.records import timestamp
 from guardagent.server.approvals import ApprovalRecord, shown
 from guardagent.server.cards import card_of, page_address
-from guardagent.server.channels import OutboxMessage, post
-from guardagent.server.channels.log_events import data_of
+from guardagent.server.channels import OutboxMessage, data_of, post
 from guardagent.server.service.guard_service import GuardService
 from guardagent.server.settings import WebhookSettings
 

@@ -28,13 +28,7 @@ from guardagent.enforcement.wire import loads
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.generation.local import GeneratedTurn, TurnRequest
 from guardagent.generation.local.decoder import Mode
-from guardagent.server.completions.generation import (
-    BusyConversationError,
-    GenerationThread,
-    ServedConversations,
-    ServedTurn,
-    TurnStream,
-)
+from guardagent.server.completions import generation
 from guardagent.server.completions.requests import ChatRequest, read_chat_request
 from guardagent.types import Verdict, thaw
 from guardagent.types.values import SessionPrincipal
@@ -168,8 +162,8 @@ class CompletionsApplication:
     def __init__(
         self,
         settings: CompletionSettings,
-        conversations: ServedConversations,
-        thread: GenerationThread,
+        conversations: generation.ServedConversations,
+        thread: generation.GenerationThread,
         admission: HttpAdmission,
         limits: RequestLimits | None = None,
     ) -> None:
@@ -238,7 +232,7 @@ class CompletionsApplication:
             return _StreamedTurn(self._chunks(chat, stream), lambda: self._leave(stream))
         return await self._whole(request, chat, stream)
 
-    def _request(self, chat: ChatRequest, turn: ServedTurn) -> TurnRequest:
+    def _request(self, chat: ChatRequest, turn: generation.ServedTurn) -> TurnRequest:
         settings = self._settings
         most = settings.max_tokens if chat.max_tokens is None else min(chat.max_tokens, settings.max_tokens)
         mode: Mode = "fast" if chat.sampling.get("do_sample") is False else settings.mode
@@ -251,7 +245,7 @@ class CompletionsApplication:
             most = max(1, min(most, self._thread.batch.max_length - len(prompt)))
         return replace(request, messages=prompt, max_new_tokens=most)
 
-    async def _whole(self, request: Request, chat: ChatRequest, stream: TurnStream) -> Response:
+    async def _whole(self, request: Request, chat: ChatRequest, stream: generation.TurnStream) -> Response:
         collecting = asyncio.ensure_future(self._last(stream))
         leaving = asyncio.ensure_future(http.gone(request.receive))
         try:
@@ -268,7 +262,7 @@ class CompletionsApplication:
             leaving.cancel()
             self._leave(stream)
 
-    async def _chunks(self, chat: ChatRequest, stream: TurnStream) -> AsyncIterator[bytes]:
+    async def _chunks(self, chat: ChatRequest, stream: generation.TurnStream) -> AsyncIterator[bytes]:
         completion = ChatCompletion(chat.model)
         try:
             yield _event(completion.begin())
@@ -288,19 +282,19 @@ class CompletionsApplication:
         except Exception as error:  # noqa: BLE001 - the status is sent; the error is the last event
             yield _event(json.loads(bytes(_failed(error).body)))
 
-    def _leave(self, stream: TurnStream) -> None:
+    def _leave(self, stream: generation.TurnStream) -> None:
         if stream.is_delivered:
             self._conversations.end(stream.turn)
         else:
             stream.abandon()
 
-    async def _last(self, stream: TurnStream) -> GeneratedTurn:
+    async def _last(self, stream: generation.TurnStream) -> GeneratedTurn:
         async for event in stream.events():
             if isinstance(event, GeneratedTurn):
                 return event
         raise GuardError("the turn could not be generated")
 
-    async def _text(self, chat: ChatRequest, stream: TurnStream, turn: GeneratedTurn) -> str:
+    async def _text(self, chat: ChatRequest, stream: generation.TurnStream, turn: GeneratedTurn) -> str:
         """The text of a turn; what a rule says instead, if it forbids this answer."""
         if turn.calls or not stream.turn.guard.judges_answers:
             return turn.text
@@ -340,7 +334,7 @@ def _session(request: Request) -> str:
     return names[0]
 
 
-def _prompt_size(stream: TurnStream) -> int:
+def _prompt_size(stream: generation.TurnStream) -> int:
     return 0 if stream.pending is None else len(stream.pending.prompt)
 
 
@@ -349,7 +343,7 @@ def _failed(error: Exception) -> Response:
     if isinstance(error, RefusedError):
         status, message = error.status, str(error)
         headers |= {name.decode(): value.decode() for name, value in error.head or []}
-    elif isinstance(error, BusyConversationError):
+    elif isinstance(error, generation.BusyConversationError):
         status, message = 409, str(error)
     elif isinstance(error, InputError):
         status, message = 400, str(error)

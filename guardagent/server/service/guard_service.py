@@ -25,8 +25,7 @@ from guardagent.errors import GuardError, InputError, LedgerError, error_text, n
 from guardagent.policy.views import RenderedView, view_for
 from guardagent.server.access import Caller, TokenStore
 from guardagent.server.approvals import APPROVAL, FINAL, ApprovalDesk, ApprovalRecord, preview, requested_call, shown
-from guardagent.server.channels import CARD, ChannelDelivery, Outbox, channels_of
-from guardagent.server.channels.log_events import LogFollower
+from guardagent.server.channels import CARD, ChannelDelivery, LogFollower, Outbox, channels_of
 from guardagent.server.grants import GRANT, GrantBook, are_over
 from guardagent.server.service import (
     ANSWER,
@@ -35,27 +34,11 @@ from guardagent.server.service import (
     RequestRunningError,
     ServiceRequest,
     UnknownItemError,
+    guards,
+    policies,
     repeated,
 )
-from guardagent.server.service.guards import (
-    SESSION,
-    Attachments,
-    GuardCache,
-    HostSession,
-    HostSessions,
-    RunGuards,
-    SessionFilter,
-    new_session,
-    read_attachment,
-)
 from guardagent.server.service.migration import SessionMigration, reads_messages
-from guardagent.server.service.policies import (
-    CandidatePolicies,
-    PolicyCatalogue,
-    PolicyHistory,
-    PolicyReports,
-    WorkflowReports,
-)
 from guardagent.server.service.reports import RuleReports
 from guardagent.server.service.stores import LogQueries, ServerStores, TokenDesk
 from guardagent.server.settings import RetentionSettings, ServerSettings
@@ -89,7 +72,7 @@ class Retention:
         self,
         state: StateStore,
         settings: RetentionSettings,
-        finish: Callable[[HostSession], object],
+        finish: Callable[[guards.HostSession], object],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._state, self._settings, self._finish, self._clock = state, settings, finish, clock
@@ -106,17 +89,17 @@ class Retention:
         """
         now, keep = self._clock(), self._settings
         if keep.abandoned_days is not None:
-            for tenant, items in self._older(SESSION, "created", now - keep.abandoned_days * _DAY):
+            for tenant, items in self._older(guards.SESSION, "created", now - keep.abandoned_days * _DAY):
                 for item in items:
                     if is_stopped():
                         return
-                    self._end(HostSession(item.name, tenant, number=item.number, **item.value))
+                    self._end(guards.HostSession(item.name, tenant, number=item.number, **item.value))
         for kind, field, seconds, is_due in (
             (ANSWER, "since", keep.answer_hours * _HOUR, _is_always),
             (APPROVAL, "created", keep.approval_days * _DAY, partial(_is_decided, now)),
             (GRANT, "created", keep.approval_days * _DAY, partial(are_over, now)),
             (CARD, "created", keep.approval_days * _DAY, _is_always),
-            (SESSION, "created", keep.session_days * _DAY, _has_ended),
+            (guards.SESSION, "created", keep.session_days * _DAY, _has_ended),
         ):
             for tenant, items in self._older(kind, field, now - seconds):
                 if is_stopped():
@@ -134,7 +117,7 @@ class Retention:
                 yield tenant, older
                 after = page[-1].number
 
-    def _end(self, session: HostSession) -> None:
+    def _end(self, session: guards.HostSession) -> None:
         if session.status != "open":
             return
         try:
@@ -234,17 +217,17 @@ class GuardService:
 
     def __init__(self, settings: ServerSettings, tokens: TokenStore | None = None) -> None:
         self.settings = settings
-        self.policies = PolicyCatalogue(settings.policies)
+        self.policies = policies.PolicyCatalogue(settings.policies)
         self.stores = ServerStores(settings)
         self.tokens = TokenDesk(tokens, self.stores.log)
         self.policies.share(self.stores.state)
-        self.attachments = Attachments(self.stores.state)
-        self.sessions = HostSessions(self.stores.state)
-        self.candidates = CandidatePolicies(self.stores.state, self.policies, settings.policies)
+        self.attachments = guards.Attachments(self.stores.state)
+        self.sessions = guards.HostSessions(self.stores.state)
+        self.candidates = policies.CandidatePolicies(self.stores.state, self.policies, settings.policies)
         self.grants = GrantBook(self.stores.state, self.stores.counters, self.stores.log)
         kept = self.stores, self.attachments, self.sessions
         self.stops = StopBook(self.stores.ledger, self.sessions.known, self.stores.log)
-        self.guards = GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
+        self.guards = guards.GuardCache(self.policies, self.candidates, *kept, self.grants.of, self.stops)
         self.migration = SessionMigration(self.policies, self.stores, self.sessions, self.guards)
         self.log = LogQueries(self.stores.log, self.stores.log_address)
         self.repeated = RepeatedRequests(self.stores.state)
@@ -254,15 +237,15 @@ class GuardService:
         self.stop_desk = StopDesk(self.stops, self.sessions, self.guards, self.approvals, self.stores.log)
         self.channels = ChannelDelivery(outbox, self.approvals, channels, self.log.entry)
         self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self.tenants)
-        self.history = PolicyHistory(self.stores.state)
+        self.history = policies.PolicyHistory(self.stores.state)
         for name, setting in settings.policies.items():
             self.history.note(name, self.policies.current(name), setting.commit())
-        self.reports = PolicyReports(self.policies, self.history, self.candidates, self.log)
+        self.reports = policies.PolicyReports(self.policies, self.history, self.candidates, self.log)
         self.rules = RuleReports(self.policies, self.reports, self.log, self.approvals)
-        self.workflows = WorkflowReports(settings.workflows, self.policies)
+        self.workflows = policies.WorkflowReports(settings.workflows, self.policies)
         self.retention = Retention(self.stores.state, settings.retention, self._finish)
         self.verdicts = Counter[tuple[str, str]]()
-        self.runs = RunGuards(settings.agents, self.stores.log)
+        self.runs = guards.RunGuards(settings.agents, self.stores.log)
 
     def tenants(self) -> frozenset[str]:
         """Returns the tenants with sessions or tokens, whose logs may have entries."""
@@ -282,7 +265,7 @@ class GuardService:
             InputError: the request is invalid, or the tools do not fit the rules.
             UnknownItemError: the tenant has no such policy.
         """
-        attachment, content = read_attachment(request.body, request.caller.tenant)
+        attachment, content = guards.read_attachment(request.body, request.caller.tenant)
         self.policies.settings(attachment.policy, request.caller.tenant)
         version = self.policies.current(attachment.policy)
         guard = self.guards.new(attachment, version)
@@ -310,7 +293,7 @@ class GuardService:
             key.
         """
         results: list[JSON | Exception] = []
-        new: list[tuple[int, ServiceRequest, HostSession]] = []
+        new: list[tuple[int, ServiceRequest, guards.HostSession]] = []
         for read in reads:
             try:
                 request = read()
@@ -331,15 +314,15 @@ class GuardService:
                 results[at] = error
         return results
 
-    def _items(self, request: ServiceRequest, session: HostSession) -> ItemGroup:
+    def _items(self, request: ServiceRequest, session: guards.HostSession) -> ItemGroup:
         """A new session, and the answer for a repetition of its request."""
-        items: list[NewItem] = [(SESSION, session.id, session.content)]
+        items: list[NewItem] = [(guards.SESSION, session.id, session.content)]
         if request.key is not None:
             answer = {"id": session.id}
             items.append(self.repeated.item(request.caller.id, request.key, _opening(request), answer))
         return session.tenant, items
 
-    def _new_session(self, request: ServiceRequest) -> HostSession:
+    def _new_session(self, request: ServiceRequest) -> guards.HostSession:
         fields, caller = NEW_SESSION.read(request.body), request.caller
         name, user = fields["id"] or f"s_{request.identity()[:32]}", fields["on_behalf_of"]
         attachment = self.attachments.find(caller.tenant, fields["attachment"])
@@ -348,9 +331,9 @@ class GuardService:
             raise WireError("on_behalf_of", "this policy does not let an agent's host name the user")
         digest = self.policies.current(attachment.policy).digest
         candidate = self.candidates.chosen(caller.tenant, attachment.policy)
-        return new_session(name, caller, attachment, digest, _principal(caller, user), candidate)
+        return guards.new_session(name, caller, attachment, digest, _principal(caller, user), candidate)
 
-    def _opened_earlier(self, request: ServiceRequest, session: HostSession) -> JSON:
+    def _opened_earlier(self, request: ServiceRequest, session: guards.HostSession) -> JSON:
         about = request.caller.tenant, request.caller.id, request.key, _opening(request)
         return self.repeated.once(  # type: ignore[no-any-return]
             *about, lambda: {"id": self.sessions.open(session).id}, takes_over=True
@@ -514,7 +497,7 @@ class GuardService:
 
     # --- for people
 
-    def list_sessions(self, tenant: str, before: int | None, limit: int, fits: SessionFilter = bool) -> JSON:
+    def list_sessions(self, tenant: str, before: int | None, limit: int, fits: guards.SessionFilter = bool) -> JSON:
         """Returns the newest sessions of a tenant, of those that fit; by default, all do."""
         page, number = self.sessions.search(tenant, before, limit, fits)
         cursor = None if number is None else str(number)
@@ -768,11 +751,11 @@ class GuardService:
 
     # --- internals
 
-    def _session(self, request: ServiceRequest) -> tuple[HostSession, ToolGuard]:
+    def _session(self, request: ServiceRequest) -> tuple[guards.HostSession, ToolGuard]:
         session = self._migrated(self.sessions.of_caller(request.caller, request.path["id"]))
         return session, self.guards.of(session)
 
-    def _migrated(self, session: HostSession) -> HostSession:
+    def _migrated(self, session: guards.HostSession) -> guards.HostSession:
         """Returns a session under the version that a reload has put into force for it; else its stop denies its calls.
 
         Raises:
@@ -800,7 +783,7 @@ class GuardService:
         raise LedgerError("other servers kept adding to the session; try again")
 
     def _judged(
-        self, session: HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
+        self, session: guards.HostSession, guard: ToolGuard, call: HostCall, verdict: Verdict, proposed: str = ""
     ) -> JSON:
         if verdict.label and guard.claimed_calls.may_hold(call):
             raise LedgerError("; ".join(verdict.errors) or "the verdict cannot be recorded")
@@ -816,7 +799,7 @@ class GuardService:
             json["approval"] = self.approvals.request(session, call, verdict, rules, asks, proposed)
         return json
 
-    def _counted(self, session: HostSession, verdict: Verdict) -> JSON:
+    def _counted(self, session: guards.HostSession, verdict: Verdict) -> JSON:
         """Counts a verdict for the metrics, and returns it as JSON."""
         counted = session.policy, str(verdict.decision)
         if (operation := staged()) is None:
@@ -825,7 +808,7 @@ class GuardService:
             operation.verdicts.append(counted)
         return write_verdict(verdict)
 
-    def _finish(self, session: HostSession) -> HostSession:
+    def _finish(self, session: guards.HostSession) -> guards.HostSession:
         """Ends a session: closes it for calls, stores the verdict, and then deletes the history."""
         session = self._migrated(session)
         guard = self.guards.of(session)
@@ -872,7 +855,7 @@ def _principal(caller: Caller, user: Mapping[str, Any] | None) -> JSON:
     return dict(thaw(principal.value))
 
 
-def _summary(session: HostSession) -> JSON:
+def _summary(session: guards.HostSession) -> JSON:
     return {
         "id": session.id,
         "owner": session.owner,

@@ -16,7 +16,7 @@ from guardagent._support.plugins import Plugins
 from guardagent._terminal import single_line
 from guardagent.errors import InputError
 from guardagent.workflow.drawing import svg
-from guardagent.workflow.drawing.boxes import card, name_of
+from guardagent.workflow.drawing.svg import card, name_of
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.model.targets import GraphListing, UnreadPlace, WorkflowGraph
 

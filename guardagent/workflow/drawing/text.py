@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from guardagent._terminal import single_line
-from guardagent.workflow.drawing.boxes import PALETTES, Arrow, arrows, card, description, name_of
+from guardagent.workflow.drawing.svg import PALETTES, Arrow, arrows, card, description, name_of
 from guardagent.workflow.model.graph import Graph, Node, NodeKind
 from guardagent.workflow.model.targets import GraphListing
 

@@ -52,13 +52,7 @@ FRAMEWORKS = Plugins(
     "framework", _FOLDER, ("DISTRIBUTIONS", "EXTRA", "FRAMEWORK", "OBJECTS", "PACKAGES"), group=_GROUP, module="package"
 )
 EXTRACTORS = Plugins("extractor of", _FOLDER, ("extract", "recognises"), group=_GROUP, module="extractor")
-SOURCES = Plugins(
-    "source reader of",
-    _FOLDER,
-    ("CONSTANTS", "PACKAGES", "called", "extract", "is_workflow"),
-    group=_GROUP,
-    module="source",
-)
+SOURCES = Plugins("source reader of", _FOLDER, ("called", "extract", "is_workflow"), group=_GROUP, module="source")
 
 
 def extractors_of(target: object) -> Iterator[Any]:

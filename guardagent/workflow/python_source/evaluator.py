@@ -17,19 +17,8 @@ from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, TypeGuard
 
-from guardagent.workflow.python_source import builtins, types
+from guardagent.workflow.python_source import builtins, scopes, types
 from guardagent.workflow.python_source.narrowing import narrowed
-from guardagent.workflow.python_source.scopes import (
-    ADDED,
-    EACH,
-    CodeScope,
-    LiveScope,
-    LoopScope,
-    enclosing,
-    find_tree,
-    package_of,
-    statements,
-)
 from guardagent.workflow.python_source.values import (
     CYCLE,
     HARMLESS_NAMES,
@@ -192,12 +181,12 @@ class Evaluator:
         """Returns the possible values of a name."""
         while scope is not None:
             if bindings := scope.find(name):
-                outside = isinstance(scope, CodeScope) and name in scope.outer
+                outside = isinstance(scope, scopes.CodeScope) and name in scope.outer
                 if outside or all(binding.grows for binding in bindings):
                     around = self.name(name, scope.parent)
                     return self._grown(around | self.bound(bindings, scope), bindings, scope)
                 return self._changed(name, self._grown(self.bound(bindings, scope), bindings, scope), scope)
-            scope = enclosing(scope)
+            scope = scopes.enclosing(scope)
         return UNKNOWN
 
     def elements(self, values: Values) -> Values:
@@ -236,10 +225,10 @@ class Evaluator:
 
     def function(self, function: FunctionType) -> Function | None:
         """Returns a live function with its code; None if the source is not available."""
-        tree = find_tree(function.__code__)
+        tree = scopes.find_tree(function.__code__)
         if tree is None:
             return None
-        return Function(tree, LiveScope.of(function), _live_defaults(function), function.__code__.co_filename)
+        return Function(tree, scopes.LiveScope.of(function), _live_defaults(function), function.__code__.co_filename)
 
     def return_values(self, function: Function, arguments: Arguments) -> Values:
         """Returns the values that a function can return or yield for some arguments."""
@@ -261,9 +250,9 @@ class Evaluator:
         """Returns a class as an extractor sees it: of a class that exists only in code, its stub."""
         return kind
 
-    def body_scope(self, function: Function, arguments: Arguments) -> CodeScope:
+    def body_scope(self, function: Function, arguments: Arguments) -> scopes.CodeScope:
         """Returns the scope of the body of a function for some arguments."""
-        return CodeScope(function.tree, function.scope, self._parameters(function, arguments))
+        return scopes.CodeScope(function.tree, function.scope, self._parameters(function, arguments))
 
     def arguments(self, node: ast.Call, scope: NameScope) -> Arguments:
         """Returns the arguments of a call."""
@@ -293,7 +282,7 @@ class Evaluator:
     def _name(self, node: ast.Name, scope: NameScope) -> Values:
         values = self.name(node.id, scope)
         certain = values.complete and all(isinstance(value, str) for value in values.known)
-        if certain or not isinstance(scope, CodeScope) or not isinstance(scope.tree, FunctionTree):
+        if certain or not isinstance(scope, scopes.CodeScope) or not isinstance(scope.tree, FunctionTree):
             return values
         result = NOTHING
         for expression, each in narrowed(scope.tree).get(id(node), ()):
@@ -477,13 +466,13 @@ class Evaluator:
         if rounds is not None:
             items = tuple(self.value(node.elt, round_scope) for round_scope in rounds)
             return exactly(Sequence(items, ordered=certain and not isinstance(node, ast.SetComp)))
-        return exactly(Sequence((self.value(node.elt, LoopScope(node, scope)),), ordered=False))
+        return exactly(Sequence((self.value(node.elt, scopes.LoopScope(node, scope)),), ordered=False))
 
     _setcomp = _generatorexp = _listcomp
 
     def _dictcomp(self, node: ast.DictComp, scope: NameScope) -> Values:
         rounds, certain = self._rounds_of(node, scope)
-        each = rounds if rounds is not None and certain else [LoopScope(node, scope)]
+        each = rounds if rounds is not None and certain else [scopes.LoopScope(node, scope)]
         return exactly(Table(tuple((self.value(node.key, inner), self.value(node.value, inner)) for inner in each)))
 
     def _rounds_of(self, node: _Comprehension, scope: NameScope) -> tuple[list[Any] | None, bool]:
@@ -497,7 +486,7 @@ class Evaluator:
                 items = self.ordered_elements(values)
                 if items is None or values.cyclic or len(items) + len(inner) > MOST_STRINGS:
                     return None, False
-                inner += [CodeScope(_NO_CODE, around, self._unpacked(part.target, item)) for item in items]
+                inner += [scopes.CodeScope(_NO_CODE, around, self._unpacked(part.target, item)) for item in items]
             for test in part.ifs:
                 truths = [self.truth(test, each) for each in inner]
                 certain = certain and None not in truths
@@ -631,7 +620,9 @@ class Evaluator:
 
     def _changed(self, name: str, values: Values, scope: NameScope) -> Values:
         """Adds unknown elements to a collection that escapes in its function."""
-        if not isinstance(scope, CodeScope) or not any(isinstance(value, Sequence | Table) for value in values.known):
+        if not isinstance(scope, scopes.CodeScope) or not any(
+            isinstance(value, Sequence | Table) for value in values.known
+        ):
             return values
         if not escapes(scope.tree, name, lambda call: self._leaves_unchanged(call, scope)):
             return values
@@ -652,7 +643,7 @@ class Evaluator:
         if isinstance(target, PartialFunction):
             return self._tree_of(target.function)
         if isinstance(target, FunctionType):
-            return find_tree(target.__code__) if self.follow(target) else None
+            return scopes.find_tree(target.__code__) if self.follow(target) else None
         return target.tree if isinstance(target, Function) else None
 
     def _one_bound(self, binding: Binding, scope: NameScope) -> Values:
@@ -663,7 +654,7 @@ class Evaluator:
             return UNKNOWN if source is None else source
         if isinstance(source, ast.Import | ast.ImportFrom):
             return self.import_any(source, binding, scope)
-        if isinstance(scope, LoopScope) and source is scope.tree.generators[0].iter:
+        if isinstance(scope, scopes.LoopScope) and source is scope.tree.generators[0].iter:
             # the first iterable of a comprehension belongs to the scope around it: `[x for x in x]`
             return self._stepped(self.value(source, scope.parent or scope), binding.steps)
         return self._stepped(self.value(source, scope), binding.steps)
@@ -672,7 +663,7 @@ class Evaluator:
         name = str(binding.steps[0])
         if isinstance(source, ast.Import):
             return self._import(source, name)
-        return self._importfrom(source, name, package_of(scope))
+        return self._importfrom(source, name, scopes.package_of(scope))
 
     def _grown(self, values: Values, bindings: Iterable[Binding], scope: NameScope) -> Values:
         """Returns the collection of a name, with all elements that its scope adds."""
@@ -684,7 +675,7 @@ class Evaluator:
     def _added(self, binding: Binding, scope: NameScope) -> Values:
         source = binding.source
         values = source if isinstance(source, Values) else self.value(source, scope)
-        if ADDED not in binding.steps:
+        if scopes.ADDED not in binding.steps:
             return self._stepped(values, binding.steps)
         pairs = [self.pairs(value) if isinstance(value, Table | dict) else None for value in values.known]
         if None in pairs or not pairs:
@@ -701,7 +692,7 @@ class Evaluator:
 
     def _stepped(self, values: Values, steps: Iterable[int | str]) -> Values:
         for step in steps:
-            if step == EACH:
+            if step == scopes.EACH:
                 values = self.elements(values)
             else:
                 key = exactly(step)
@@ -837,7 +828,7 @@ def _results(function: Function) -> Iterator[ast.AST | None]:
     if isinstance(function.tree, ast.Lambda):
         yield function.tree.body
         return
-    for node in statements(function.tree):
+    for node in scopes.statements(function.tree):
         if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
             yield node.value
 

@@ -16,19 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
-from guardagent.workflow.python_source import stubs
+from guardagent.workflow.python_source import modules, stubs
 from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
 from guardagent.workflow.python_source.evaluator import defaults_of, underlying
-from guardagent.workflow.python_source.modules import (
-    FileScope,
-    FlowScope,
-    Namespace,
-    ProgramFiles,
-    ProgramObject,
-    Share,
-    file_of,
-    file_scope,
-)
 from guardagent.workflow.python_source.scopes import CodeScope, imported_packages
 from guardagent.workflow.python_source.statements import BlockExit, Statements
 from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, Program
@@ -57,11 +47,11 @@ from guardagent.workflow.python_source.values import (
 _CHARACTERS = 40  # of source that cost one step to parse
 _FOR_OPENING = 20  # steps for finding a file
 _AT_ONCE = 256  # steps that are taken from the budget at a time
-_FOR_STATEMENT = Share(50_000, most=150_000, seconds=1.0, until=2.0)  # one at the top of the file
-_FOR_OTHERS = Share(10_000, most=180_000, seconds=0.3, until=2.3)  # what a function changes that may run later
-_FOR_FUNCTION = Share(30_000, most=200_000, seconds=0.5, until=2.5)  # one that may return a workflow
-_FOR_SUMMARY = Share(20_000, most=400_000, seconds=0.5, until=3.0)
-_FOR_ORDER = Share(5_000, most=500_000, seconds=0.3, until=4.0)  # a statement of an agent's own code
+_FOR_STATEMENT = modules.Share(50_000, most=150_000, seconds=1.0, until=2.0)  # one at the top of the file
+_FOR_OTHERS = modules.Share(10_000, most=180_000, seconds=0.3, until=2.3)  # what a function changes that may run later
+_FOR_FUNCTION = modules.Share(30_000, most=200_000, seconds=0.5, until=2.5)  # one that may return a workflow
+_FOR_SUMMARY = modules.Share(20_000, most=400_000, seconds=0.5, until=3.0)
+_FOR_ORDER = modules.Share(5_000, most=500_000, seconds=0.3, until=4.0)  # a statement of an agent's own code
 MOST_REMEMBERED = 2_000  # results of functions
 MOST_DEEP = 15
 _ATTACHES = re.compile(r"guardagent\.frameworks\.(?!python\b)(.+\.)?guarded")  # each returns the guarded agent
@@ -79,7 +69,7 @@ class Interpreter(Program):
         self._unread = {package for framework in self._frameworks.values() for package in framework.PACKAGES}
         self._loaded: dict[str, ModuleType] = {}
         shared = (module for framework in self._frameworks.values() for module in framework.OBJECTS if "." in module)
-        self.modules = ProgramFiles(self._read, self._run_file, self._unread, shared)
+        self.modules = modules.ProgramFiles(self._read, self._run_file, self._unread, shared)
         self.effects = Effects(self)
         self._statements = Statements(self, self.effects, self._end)
         self._stack: list[ast.AST] = []
@@ -99,7 +89,7 @@ class Interpreter(Program):
         for name, framework in self._frameworks.items():
             if name not in self._loaded and not fresh.isdisjoint(framework.PACKAGES):
                 reader = self._loaded[name] = SOURCES.load(name)
-                self.constants.update(reader.CONSTANTS)
+                self.constants.update(getattr(reader, "CONSTANTS", {}))
                 self.kinds.add(getattr(reader, "KINDS", ()))
         self.readers = tuple(self._loaded[name] for name in self._frameworks if name in self._loaded)
 
@@ -114,7 +104,7 @@ class Interpreter(Program):
             return None
         return reader.unwrapped(value) if hasattr(reader, "unwrapped") else value
 
-    def run(self, tree: ast.Module) -> FileScope:
+    def run(self, tree: ast.Module) -> modules.FileScope:
         """Interprets a file, and returns its scope."""
         self.load_readers(set(imported_packages(tree)))
         scope = self.modules.main(self.file, tree)
@@ -142,7 +132,7 @@ class Interpreter(Program):
         self._since = 0, 0
         self.effects.changes_later(function, arguments)
 
-    def _allow(self, share: Share) -> None:
+    def _allow(self, share: modules.Share) -> None:
         """Allows a share of the budget for the next part of the program."""
         if self.budget.allow(share):
             self._since, self._ended = (len(self.objects), len(self.graphs)), False
@@ -167,7 +157,7 @@ class Interpreter(Program):
         if self.budget.spend(_AT_ONCE):
             self.most_steps = self._steps + _AT_ONCE
             return True
-        self._end(file_of(scope), getattr(node, "lineno", 0))
+        self._end(modules.file_of(scope), getattr(node, "lineno", 0))
         return False
 
     def _read(self, path: Path) -> ast.Module | None:
@@ -196,7 +186,7 @@ class Interpreter(Program):
         for scope in (*self.modules, *self.scopes):
             scope.leave_unfinished()
 
-    def _run_file(self, scope: FileScope, statements: list[ast.stmt]) -> None:
+    def _run_file(self, scope: modules.FileScope, statements: list[ast.stmt]) -> None:
         """Interprets statements of an imported file, independent of the place of its import."""
         kept = self.depth, self.rounds, self._stack, self._statements, self.current_file
         self.depth, self.rounds, self._stack, self._statements = 0, [], [], Statements(self, self.effects, self._end)
@@ -205,7 +195,7 @@ class Interpreter(Program):
         finally:
             self.depth, self.rounds, self._stack, self._statements, self.current_file = kept
 
-    def _execute(self, body: list[ast.stmt], scope: FlowScope) -> None:
+    def _execute(self, body: list[ast.stmt], scope: modules.FlowScope) -> None:
         self.evaluated.clear()
         try:
             with self.switched(executing=True):
@@ -227,7 +217,7 @@ class Interpreter(Program):
         with self.switched(executing=True):
             return self.attribute(owner, name)
 
-    def make(self, made_of: Class) -> ProgramObject:
+    def make(self, made_of: Class) -> modules.ProgramObject:
         """Constructs an object of a class of the file, by a call that is not seen."""
         self._allow(_FOR_FUNCTION)
         with self.switched(executing=True):
@@ -270,9 +260,9 @@ class Interpreter(Program):
         result = self._statements.returns.pop()
         return result if result.known or not result.complete else exactly(None)
 
-    def inside_flow(self, function: Function, arguments: Arguments) -> FlowScope:
+    def inside_flow(self, function: Function, arguments: Arguments) -> modules.FlowScope:
         parameters = self.body_scope(function, arguments).parameters.items()
-        return FlowScope(
+        return modules.FlowScope(
             function.tree, function.scope, {name: labelled(parameter, name) for name, parameter in parameters}
         )
 
@@ -296,7 +286,7 @@ class Interpreter(Program):
             return values
         if self.executing and (values := self.effects.changed_by(target, arguments)) is not None:
             return values
-        if isinstance(target, ProgramObject):
+        if isinstance(target, modules.ProgramObject):
             return self._call_object(target, arguments, line)
         if isinstance(target, Class) and not _is_declaration(target):
             return exactly(self._make(target, arguments, line))
@@ -361,9 +351,9 @@ class Interpreter(Program):
     def _call_change(self, called: ast.Attribute, node: ast.Call, scope: NameScope) -> Values:
         """Evaluates `names.append(x)` and the like, of a collection or of another object."""
         owners = self.value(called.value, scope)
-        if not owners.known and not owners.complete and node.args and isinstance(scope, FlowScope):
+        if not owners.known and not owners.complete and node.args and isinstance(scope, modules.FlowScope):
             self.effects.grows_from_unknown(called.value, self.value(node.args[-1], scope), called.attr, scope)
-        self.effects.open(owner for owner in owners.known if isinstance(owner, Namespace))
+        self.effects.open(owner for owner in owners.known if isinstance(owner, modules.Namespace))
         kept = [owner for owner in owners.known if not isinstance(owner, Sequence | Table)]
         result = NOTHING
         if len(kept) < len(owners.known):
@@ -416,7 +406,7 @@ class Interpreter(Program):
 
     def _file_of(self, scope: NameScope | None) -> Path:
         """Returns the file of a scope."""
-        scope_of_file = file_scope(scope)
+        scope_of_file = modules.file_scope(scope)
         return scope_of_file.file if scope_of_file is not None else self.file
 
     # Objects, classes and functions of the program.
@@ -461,11 +451,11 @@ class Interpreter(Program):
                 result = values
         return result
 
-    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> ProgramObject:
+    def _make(self, made_of: Class, arguments: Arguments, line: int = 0) -> modules.ProgramObject:
         """Constructs an object of a class."""
         self.effects.changes += 1
         framed = stubs.object_of(self, made_of, arguments, line)
-        created = framed or ProgramObject(made_of)
+        created = framed or modules.ProgramObject(made_of)
         if framed is None and self.executing:
             self.objects.append(created)
         member = self.member(made_of, "__init__")
@@ -483,22 +473,22 @@ class Interpreter(Program):
         return created
 
     def call_target(self, target: object) -> object | None:
-        if not isinstance(target, ProgramObject):
+        if not isinstance(target, modules.ProgramObject):
             return super().call_target(target)
         method = self.member(target.made_of, "__call__")
         return PartialFunction(method, Arguments((exactly(target),))) if isinstance(method, Function) else None
 
-    def _call_object(self, target: ProgramObject, arguments: Arguments, line: int) -> Values:
+    def _call_object(self, target: modules.ProgramObject, arguments: Arguments, line: int) -> Values:
         method = self.member(target.made_of, "__call__")
         return self.call(method, Arguments((exactly(target),)).then(arguments), line) if method is not None else UNKNOWN
 
     def item(self, owner: object, key: Values) -> Values:
-        if not isinstance(owner, Namespace):
+        if not isinstance(owner, modules.Namespace):
             return super().item(owner, key)
         values = NOTHING
         for name in key.strings or ():
             held = owner.of
-            values |= self.name(name, held) if isinstance(held, FlowScope) else self.attribute(held, name)
+            values |= self.name(name, held) if isinstance(held, modules.FlowScope) else self.attribute(held, name)
         return values if values.known else UNKNOWN
 
     def _subscript(self, node: ast.Subscript, scope: NameScope) -> Values:
@@ -542,7 +532,7 @@ class Interpreter(Program):
 
     def _namedexpr(self, node: ast.NamedExpr, scope: NameScope) -> Values:
         values = self.value(node.value, scope)
-        if self.executing and isinstance(scope, FlowScope):
+        if self.executing and isinstance(scope, modules.FlowScope):
             self.effects.assign(node.target, values, scope)
         return values
 
@@ -578,7 +568,7 @@ def _is_declaration(made_of: Class) -> bool:
 
 
 def _package(scope: NameScope | None) -> str:
-    scope_of_file = file_scope(scope)
+    scope_of_file = modules.file_scope(scope)
     return scope_of_file.package if scope_of_file is not None else ""
 
 

@@ -4,14 +4,13 @@ The interpreter goes through a file statement by statement (`interpreter.py`), a
 the calls of that framework. It is loaded if the program imports one of its packages. A reader is the module `source` of
 a framework, with
 
-    PACKAGES: tuple[str, ...]                            its top packages, as in `package.py`
-    CONSTANTS: dict[str, object]                         the values of some of its names, by their paths
     called(interpreter, target, arguments, line)         applies a call and returns its value; None for other calls
     is_workflow(value: object) -> bool                   whether a value stands for a workflow
     extract(value, name: str) -> Graph                   the graph of a workflow
 
-A reader can also have `KINDS`, the classes of the framework with stubs (`stubs.py`), which are extracted like live
-objects, so that `extract` is that of the extractor, and what the source does not determine is noted; `piped` and
+A reader can also have `CONSTANTS`, the values of some of its names, by their paths; `KINDS`, the classes of the
+framework with stubs (`stubs.py`), which are extracted like live objects, so that `extract` is that of the extractor,
+and what the source does not determine is noted; `piped` and
 `anded(interpreter, left, right)`, which evaluate `a | b` and `a & b`; `opened(interpreter, value)`, which returns the
 argument of `extract`; `unwrapped(value)`, which returns the workflow that a value only runs; and
 `arranged(interpreter, workflows)`, which joins or leaves out parts of workflows.

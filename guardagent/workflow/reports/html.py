@@ -19,19 +19,6 @@ from guardagent._support.sections import page
 from guardagent._terminal import single_line
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
 from guardagent.workflow.drawing import PageSection, graph_facts, listing_page, svg
-from guardagent.workflow.drawing.boxes import (
-    LINE,
-    PALETTES,
-    TEXT_STYLE,
-    NodeMark,
-    ToolLabel,
-    arrows,
-    card,
-    dark_style,
-    element,
-    outline,
-    tools_of,
-)
 from guardagent.workflow.drawing.layout import Size
 from guardagent.workflow.model.graph import EDGE_KINDS, NODE_KINDS, Graph, Node
 from guardagent.workflow.reports import ReportFormat
@@ -120,11 +107,10 @@ def _file(name: str) -> str:
 @cache
 def _style() -> str:
     # The theme of the reader overrides that of the system; paper is always light. Colours of a walk override both.
-    system = (
-        f"@media screen and (prefers-color-scheme: dark) {{\n{dark_style(':where(:root:not([data-theme=light]))')}\n}}"
-    )
-    chosen = f"@media screen {{\n{dark_style(':where(:root[data-theme=dark])')}\n}}"
-    return "\n".join([_file("page.css"), TEXT_STYLE, system, chosen])
+    dark = svg.dark_style(":where(:root:not([data-theme=light]))")
+    system = f"@media screen and (prefers-color-scheme: dark) {{\n{dark}\n}}"
+    chosen = f"@media screen {{\n{svg.dark_style(':where(:root[data-theme=dark])')}\n}}"
+    return "\n".join([_file("page.css"), svg.TEXT_STYLE, system, chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +162,7 @@ class NodeView:
     name: str
     label: str
     kind: str
-    tools: Sequence[ToolLabel]
+    tools: Sequence[svg.ToolLabel]
     next: Sequence[tuple[str, str, str]]
     place: str
 
@@ -209,14 +195,14 @@ class PageView:
         """The cards with a witness to walk through."""
         return [finding for finding in [*self.findings, *self.rules] if finding.steps and finding.level != "suppressed"]
 
-    def marks(self) -> dict[str, NodeMark]:
+    def marks(self) -> dict[str, svg.NodeMark]:
         """Returns the marks of the nodes with findings."""
-        marks: dict[str, NodeMark] = {}
+        marks: dict[str, svg.NodeMark] = {}
         for finding in reversed(self._report.findings):
             if finding.node is not None:
                 level = _level(finding)
                 if finding.node not in marks or level != "suppressed":
-                    marks[finding.node] = NodeMark(
+                    marks[finding.node] = svg.NodeMark(
                         level, "-" if level == "suppressed" else "!", single_line(finding.message)
                     )
         return marks
@@ -258,15 +244,15 @@ class PageView:
         )  # fmt: skip
 
     def _node(self, node: Node) -> NodeView:
-        content = card(node)
+        content = svg.card(node)
         following = [
             (self._ids[edge.target], single_line(edge.target), single_line(edge.condition))
             for edge in self.graph.edges
             if edge.source == node.id
         ]
         return NodeView(
-            self._ids[node.id], single_line(node.id), single_line(node.label), content.kind, tools_of(node), following,
-            _place_of(node),
+            self._ids[node.id], single_line(node.id), single_line(node.label), content.kind,
+            svg.tools_of(node), following, _place_of(node),
         )  # fmt: skip
 
 
@@ -281,7 +267,7 @@ def _level(finding: GraphFinding) -> str:
 
 def _arrow_ids(graph: Graph) -> dict[tuple[str, str], list[str]]:
     ids: dict[tuple[str, str], list[str]] = {}
-    for index, arrow in enumerate(arrows(graph)):
+    for index, arrow in enumerate(svg.arrows(graph)):
         ends = (graph.nodes[arrow.source].id, graph.nodes[arrow.target].id)
         ids.setdefault(ends, []).append(f"e{index}")
     return ids
@@ -292,18 +278,21 @@ def legend(graph: Graph) -> Iterator[tuple[str, str]]:
     kinds = {node.kind for node in graph.nodes}
     for kind in NODE_KINDS:
         if kind in kinds:
-            look = PALETTES[kind]
-            sign = outline(kind, _LEGEND_SIZE)
-            yield kind, element("g", sign, class_=f"node {kind}", fill=look.fill, stroke=look.stroke, stroke_width=1.4)
+            look = svg.PALETTES[kind]
+            sign = svg.outline(kind, _LEGEND_SIZE)
+            yield (
+                kind,
+                svg.element("g", sign, class_=f"node {kind}", fill=look.fill, stroke=look.stroke, stroke_width=1.4),
+            )
     edges = {edge.kind for edge in graph.edges}
     for way in EDGE_KINDS:
         if way in edges:
             dashes, width = svg.LINES[way]
-            line = element(
+            line = svg.element(
                 "path", class_="line", d="M-24 0H22",
                 stroke_dasharray=dashes, stroke_width=width, marker_end="url(#tip)",
             )  # fmt: skip
-            yield f"{way} edge", element("g", line, class_="arrow", stroke=LINE, fill="none")
+            yield f"{way} edge", svg.element("g", line, class_="arrow", stroke=svg.LINE, fill="none")
 
 
 def excerpt(report: Report) -> Graph:

@@ -10,7 +10,7 @@ from typing import Any
 from guardagent._terminal import single_line
 from guardagent._version import __version__
 from guardagent.workflow.analysis.report import GraphFinding, Report, ReportListing, RuleResult
-from guardagent.workflow.drawing.boxes import description
+from guardagent.workflow.drawing.svg import description
 from guardagent.workflow.model.graph import Node
 from guardagent.workflow.model.targets import UnreadPlace
 from guardagent.workflow.reports import ReportFormat

@@ -39,7 +39,7 @@ from pydantic import BaseModel, SecretStr
 from guardagent.enforcement import Approval, SqliteLedger, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.adk import GuardPlugin, RunnerHalted, answer, conversation_id, questions
-from guardagent.frameworks.adk.adapter.tools import guard_tool
+from guardagent.frameworks.adk.adapter import guard_tool
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.adk.scripted_llm import ScriptedLlm, Turn
 from tests.frameworks.adk.served import ServedToolset, result

@@ -28,7 +28,7 @@ from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
 from ag2.tools.tool import Tool
 
 from guardagent.frameworks.ag2 import AskHalted, conversation, guarded
-from guardagent.frameworks.ag2.adapter.calls import chat
+from guardagent.frameworks.ag2.adapter import chat
 from guardagent.testing.conformance import Call, Desk, HandOff, Operator, Reply, Script, Shop, SubAgent
 from guardagent.types import thaw
 from tests.frameworks.ag2.declarations import CANNOT

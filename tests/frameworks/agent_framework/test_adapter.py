@@ -50,7 +50,7 @@ from pydantic import BaseModel, PlainSerializer, SecretStr
 from guardagent.enforcement import Approval, ToolGuard
 from guardagent.errors import InputError
 from guardagent.frameworks.agent_framework import AgentFrameworkHalted, answer, conversation, guarded
-from guardagent.frameworks.agent_framework.adapter.clients import agents_of
+from guardagent.frameworks.agent_framework.adapter import agents_of
 from guardagent.testing.conformance.host import NoSecrets
 from tests.frameworks.agent_framework.scripted_client import ScriptedClient, Turn
 from tests.frameworks.agent_framework.shop_server import ShopServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver.question import Encoding, Question
 from guardagent.policy.solver.script import SmtError
 from guardagent.policy.solver.z3_text import VariableDeclaration
 

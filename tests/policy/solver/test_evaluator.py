@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from guardagent.policy.solver.encoding import Encoding, Question
+from guardagent.policy.solver.question import Encoding, Question
 from guardagent.policy.solver.z3_text import VariableDeclaration
 from tests.policy.smt_policies import TABLE, VARIABLES, Policy, facts, policy, values
 from tests.tiers import slow_after

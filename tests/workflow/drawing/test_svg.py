@@ -9,8 +9,7 @@ import pytest
 
 from guardagent._terminal import single_line
 from guardagent.errors import InputError
-from guardagent.workflow.drawing.boxes import arrows, width_of, wrapped
-from guardagent.workflow.drawing.svg import picture, render
+from guardagent.workflow.drawing.svg import arrows, picture, render, width_of, wrapped
 from guardagent.workflow.model.graph import Graph, GraphBuilder
 from tests.workflow.samples import HOSTILE, any_graph, hostile, support
 

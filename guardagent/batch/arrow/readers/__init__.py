@@ -1,12 +1,8 @@
 """Readers of traces that other systems recorded: each turns their records into event rows.
 
-A reader is a module of this folder, named after its format, with
-
-- `NAME`: the name of the format, such as `otel`;
-- `KNOWS`: the columns that it fills, each with the field of the format;
-- `UNKNOWN`: what the format does not say;
-- `spans(document)`: yields a `TraceSpan` for each record of a document, which is any JSON value. It raises nothing:
-  what cannot be read becomes a row with an `error`.
+A reader is a module of this folder, named after its format, with `spans(document)`: it yields a `TraceSpan` for each
+record of a document, which is any JSON value. It raises nothing: what cannot be read becomes a row with an `error`. The
+page `docs/traces.md` has the columns that each reader fills, and what its format does not say.
 
 A record that might be a call of a tool is an event or an error. Nothing unknown reads as absent: arguments that were
 not recorded are an error, and `failed` is null where the format has no error, so that the policy's `failed_output`
@@ -312,7 +308,7 @@ def _contradiction(span: TraceSpan, keys: Iterable[str | None]) -> Iterator[Row]
         yield error_row(f"the trace {span.trace!r} names several conversations, {names}; expected one")
 
 
-READERS = Plugins("trace format", __name__, ("NAME", "KNOWS", "UNKNOWN", "spans"))
+READERS = Plugins("trace format", __name__, ("spans",))
 
 
 def load_reader(name: str) -> Any:

@@ -9,37 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.batch.arrow.readers import (
-    Row,
-    TraceSpan,
-    answer_rows,
-    argument_text,
-    first,
-    instant,
-    message_content,
-    output_text,
-    read_span,
-    text_or_none,
-    tool_name,
-)
+from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
-
-NAME = "langfuse"
-KNOWS = {
-    "trace": "`sessionId` of any observation of the trace, otherwise `traceId`",
-    "time": "`startTime`; in UTC if it has no zone",
-    "tool": "`name` of an observation of the type `TOOL`",
-    "args": "`input`, an object or JSON text; of `@observe` its `kwargs`",
-    "output": "`output`, the `content` of a tool message; text that is JSON counts as its value",
-    "failed": "true if `level` is `ERROR`, or the output is a tool message with the status `error`, otherwise null",
-}
-UNKNOWN = (
-    'which observations of the type `SPAN` are calls: none of them is an event. Record tools with `as_type="tool"`',
-    "the names of positional arguments that `@observe` recorded: they are an error",
-    "whether an observation without the level `ERROR` is of a call that succeeded",
-    "the session, in an export without it: `observations/` of blob storage, and field groups without `basic`",
-    "observations that sampling dropped, if no other one names them as parent",
-)
 
 _TYPES = {
     "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "EVENT", "GENERATION", "GUARDRAIL", "RETRIEVER", "SPAN", "TOOL",
@@ -48,12 +19,12 @@ _LEVELS = (None, "DEBUG", "DEFAULT", "WARNING", "ERROR")
 _RECORD = "export the field group 'io', and record the input of tools"
 
 
-def spans(document: Any) -> Iterator[TraceSpan]:
+def spans(document: Any) -> Iterator[readers.TraceSpan]:
     """Yields the observations of a page or a trace, or the only one of the document."""
     if type(document) is dict and "type" not in document:
         trace = document.get("trace", document)
         if type(trace) is dict and type(trace.get("id")) is str and type(_session(trace)) is str:
-            yield TraceSpan(trace["id"], conversation=_session(trace))
+            yield readers.TraceSpan(trace["id"], conversation=_session(trace))
         listed = next((document[key] for key in ("data", "observations") if type(document.get(key)) is list), None)
         if listed is not None:
             yield from map(_read, listed)
@@ -61,18 +32,18 @@ def spans(document: Any) -> Iterator[TraceSpan]:
     yield _read(document)
 
 
-def _read(record: Any) -> TraceSpan:
-    return read_span(record, ("traceId", "trace_id"), _place, _calls, _answers)
+def _read(record: Any) -> readers.TraceSpan:
+    return readers.read_span(record, ("traceId", "trace_id"), _place, _calls, _answers)
 
 
-def _place(record: Mapping[str, Any]) -> TraceSpan:
+def _place(record: Mapping[str, Any]) -> readers.TraceSpan:
     if _type(record) not in _TYPES:
         raise InputError(f"'type' is {str(record.get('type'))[:40]!r}; expected one of {', '.join(sorted(_TYPES))}")
-    return TraceSpan(
-        text_or_none(first(record, "traceId", "trace_id"), "'traceId'"),
-        text_or_none(record.get("id"), "'id'"),
+    return readers.TraceSpan(
+        readers.text_or_none(readers.first(record, "traceId", "trace_id"), "'traceId'"),
+        readers.text_or_none(record.get("id"), "'id'"),
         _parent(record),
-        text_or_none(_session(record), "'sessionId'"),
+        readers.text_or_none(_session(record), "'sessionId'"),
     )
 
 
@@ -81,35 +52,37 @@ def _type(record: Mapping[str, Any]) -> str:
 
 
 def _session(record: Mapping[str, Any]) -> Any:
-    return first(record, "sessionId", "session_id")
+    return readers.first(record, "sessionId", "session_id")
 
 
 def _parent(record: Mapping[str, Any]) -> str | None:
-    if first(record, "isRootObservation", "is_root_observation") is True:  # its parent is a span of the host
+    if readers.first(record, "isRootObservation", "is_root_observation") is True:  # its parent is a span of the host
         return None
-    return text_or_none(first(record, "parentObservationId", "parent_observation_id"), "'parentObservationId'")
+    return readers.text_or_none(
+        readers.first(record, "parentObservationId", "parent_observation_id"), "'parentObservationId'"
+    )
 
 
-def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
+def _calls(record: Mapping[str, Any]) -> Iterator[readers.Row]:
     if _type(record) != "TOOL":
         return
     level = record.get("level") or None
     if level not in _LEVELS:
         raise InputError(f"'level' is {str(level)[:40]!r}; expected one of DEBUG, DEFAULT, WARNING, ERROR")
-    tool = tool_name(record.get("name"))
-    written = output_text(first(record, "output"), tool)
-    output, message_failed = message_content(None if written is None else json_values.loads(written))
+    tool = readers.tool_name(record.get("name"))
+    written = readers.output_text(readers.first(record, "output"), tool)
+    output, message_failed = readers.message_content(None if written is None else json_values.loads(written))
     yield {
         "tool": tool,
         "args": _arguments(record.get("input"), tool),
-        "output": None if written is None else output_text(output, tool) or "null",
-        "time": instant(first(record, "startTime", "start_time"), "'startTime'"),
+        "output": None if written is None else readers.output_text(output, tool) or "null",
+        "time": readers.instant(readers.first(record, "startTime", "start_time"), "'startTime'"),
         "failed": True if level == "ERROR" or message_failed else None,
     }
 
 
 def _arguments(value: Any, tool: str) -> str:
-    written = argument_text(value, tool, _RECORD)
+    written = readers.argument_text(value, tool, _RECORD)
     match json_values.loads(written):
         case {"args": [*positional], "kwargs": dict(named), **others} if not others:
             if positional:
@@ -117,14 +90,16 @@ def _arguments(value: Any, tool: str) -> str:
                     f"the arguments of the call of {tool!r} have no names: '@observe' recorded {len(positional)} "
                     "by position; call the tool with keywords, or record its input yourself"
                 )
-            return argument_text(named, tool, _RECORD)
+            return readers.argument_text(named, tool, _RECORD)
     return written
 
 
-def _answers(record: Mapping[str, Any]) -> Iterator[Row]:
+def _answers(record: Mapping[str, Any]) -> Iterator[readers.Row]:
     """Yields the final answer: the output of an outermost agent, if it is text."""
     if _type(record) == "AGENT" and _parent(record) is None and record.get("level") != "ERROR":
-        written = output_text(first(record, "output"), "the agent")
+        written = readers.output_text(readers.first(record, "output"), "the agent")
         answer = None if written is None else json_values.loads(written)
         if type(answer) is str and answer:
-            yield from answer_rows(answer, instant(first(record, "endTime", "end_time"), "'endTime'"))
+            yield from readers.answer_rows(
+                answer, readers.instant(readers.first(record, "endTime", "end_time"), "'endTime'")
+            )

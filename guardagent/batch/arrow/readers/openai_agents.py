@@ -6,36 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from guardagent.batch.arrow.readers import (
-    Row,
-    TraceSpan,
-    argument_text,
-    instant,
-    object_at,
-    raw_output_text,
-    read_span,
-    text_or_none,
-    tool_name,
-)
+from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
-
-NAME = "openai-agents"
-KNOWS = {
-    "trace": "`group_id` of the item `trace`, otherwise `trace_id`",
-    "time": "`started_at`",
-    "tool": "`span_data.name` of a span of the type `function`; `handoff` for one of the type `handoff`",
-    "args": "`span_data.input`, JSON text, empty for a call without arguments; `to` of a hand-off: `to_agent`",
-    "output": "`span_data.output`; it remains text, since the SDK writes values of Python that are not JSON",
-    "failed": "true if `error` is set, otherwise null",
-    "action": "`handoff` for a hand-off",
-}
-UNKNOWN = (
-    "whether a call without an error ran: an input guardrail can have rejected it, or it waited for approval",
-    "the type of an output: `{'paid': True}` of Python is text",
-    "tools that run at OpenAI, such as web search and hosted MCP: they have no span",
-    "the final answer: spans of responses do not hold it",
-    "spans that a full queue dropped, if no other span names them as parent",
-)
 
 _OTHER_TYPES = {
     "agent", "custom", "generation", "guardrail", "mcp_tools", "response", "speech", "speech_group", "transcription",
@@ -43,31 +15,31 @@ _OTHER_TYPES = {
 _RECORD = "run with 'trace_include_sensitive_data=True', and not through a wrapper that leaves the input out"
 
 
-def spans(document: Any) -> Iterator[TraceSpan]:
+def spans(document: Any) -> Iterator[readers.TraceSpan]:
     """Yields the items of a request to the tracing API (`data`), or the only item of the document."""
     listed = document.get("data") if type(document) is dict and "object" not in document else None
     for record in listed if type(listed) is list else [document]:
         keys = ("id",) if type(record) is dict and record.get("object") == "trace" else ("trace_id",)
-        yield read_span(record, keys, _place, _calls)
+        yield readers.read_span(record, keys, _place, _calls)
 
 
-def _place(record: Mapping[str, Any]) -> TraceSpan:
+def _place(record: Mapping[str, Any]) -> readers.TraceSpan:
     match record.get("object"):
         case "trace":
-            conversation = text_or_none(record.get("group_id"), "'group_id'")
-            return TraceSpan(text_or_none(record.get("id"), "'id'"), conversation=conversation)
+            conversation = readers.text_or_none(record.get("group_id"), "'group_id'")
+            return readers.TraceSpan(readers.text_or_none(record.get("id"), "'id'"), conversation=conversation)
         case "trace.span":
             trace, own, parent = (
-                text_or_none(record.get(name), repr(name)) for name in ("trace_id", "id", "parent_id")
+                readers.text_or_none(record.get(name), repr(name)) for name in ("trace_id", "id", "parent_id")
             )
-            return TraceSpan(trace, own, parent)
+            return readers.TraceSpan(trace, own, parent)
     raise InputError(f"'object' is {str(record.get('object'))[:40]!r}; expected 'trace' or 'trace.span'")
 
 
-def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
+def _calls(record: Mapping[str, Any]) -> Iterator[readers.Row]:
     if record["object"] == "trace":
         return
-    data = object_at(record, "span_data")
+    data = readers.object_at(record, "span_data")
     match data.get("type"):
         case "function":
             columns = _function(data)
@@ -77,20 +49,23 @@ def _calls(record: Mapping[str, Any]) -> Iterator[Row]:
             return
         case other:
             raise InputError(f"the type of 'span_data' is {str(other)[:40]!r}, which this reader does not know")
-    time, failed = instant(record.get("started_at"), "'started_at'"), True if record.get("error") is not None else None
+    time, failed = (
+        readers.instant(record.get("started_at"), "'started_at'"),
+        True if record.get("error") is not None else None,
+    )
     yield {**columns, "time": time, "failed": failed}
 
 
-def _function(data: Mapping[str, Any]) -> Row:
-    tool = tool_name(data.get("name"))
+def _function(data: Mapping[str, Any]) -> readers.Row:
+    tool = readers.tool_name(data.get("name"))
     written = data.get("input")
-    args = argument_text({} if written == "" else written, tool, _RECORD)
-    return {"tool": tool, "args": args, "output": raw_output_text(data.get("output"), tool)}
+    args = readers.argument_text({} if written == "" else written, tool, _RECORD)
+    return {"tool": tool, "args": args, "output": readers.raw_output_text(data.get("output"), tool)}
 
 
-def _handoff(data: Mapping[str, Any]) -> Row:
+def _handoff(data: Mapping[str, Any]) -> readers.Row:
     """A hand-off, as the adapter of the SDK judges it."""
-    agent = text_or_none(data.get("to_agent"), "'to_agent'")
+    agent = readers.text_or_none(data.get("to_agent"), "'to_agent'")
     if agent is None:
         raise InputError("a hand-off has no 'to_agent'; expected the name of an agent")
     return {"tool": "handoff", "args": json.dumps({"to": agent}), "action": "handoff"}

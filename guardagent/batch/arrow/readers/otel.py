@@ -10,43 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from guardagent._support import json_values
-from guardagent.batch.arrow.readers import (
-    Row,
-    TraceSpan,
-    answer_rows,
-    argument_text,
-    error_row,
-    first,
-    kind,
-    list_at,
-    message_content,
-    object_at,
-    output_text,
-    read_span,
-    text_or_none,
-    tool_name,
-)
+from guardagent.batch.arrow import readers
 from guardagent.errors import InputError
-
-NAME = "otel"
-KNOWS = {
-    "trace": "`gen_ai.conversation.id` of any span of the trace, otherwise `traceId`",
-    "time": "`startTimeUnixNano`",
-    "tool": "`gen_ai.tool.name`; `tool.name` of OpenInference",
-    "args": "`gen_ai.tool.call.arguments`, an object or JSON text; also `tool_arguments`, `input.value` of "
-    "OpenInference, and events of the span; the `inputs` of what OpenLLMetry records of LangChain",
-    "output": "`gen_ai.tool.call.result`; also `tool_response`, `output.value`, and events. Text that is JSON counts "
-    "as its value, and a tool message of LangChain as its `content`",
-    "failed": "true if `status.code` is 2 (error), the span has `error.type` or its tool message the status `error`; "
-    "`gen_ai.tool.status` if it has that; otherwise null",
-}
-UNKNOWN = (
-    "spans that sampling or a full queue dropped, if no other span names them as parent",
-    "plain text that a limit on the length of attributes cut off",
-    "whether a span without an error is of a call that succeeded: instrumentations leave the status of most unset",
-    "calls that only a `chat` span proposes: they are not events",
-    "that spans of an MCP server and its client, or of two instrumentations, are of the same call: each is an event",
-)
 
 _OPERATION, _TOOL = "gen_ai.operation.name", "gen_ai.tool.name"
 _CONVERSATION = "gen_ai.conversation.id"
@@ -68,7 +33,7 @@ _RECORD_CONTENT = (
 _FAILED = {"error": True, "success": False}  # by the status that Strands records
 
 
-def spans(document: Any) -> Iterator[TraceSpan]:
+def spans(document: Any) -> Iterator[readers.TraceSpan]:
     """Yields the spans of an export, or the only span of the document."""
     if type(document) is dict and "traceId" in document:
         yield _read(document)
@@ -76,41 +41,43 @@ def spans(document: Any) -> Iterator[TraceSpan]:
         yield from _exported(document)
 
 
-def _exported(document: Any) -> Iterator[TraceSpan]:
+def _exported(document: Any) -> Iterator[readers.TraceSpan]:
     if type(document) is not dict or "resourceSpans" not in document:
         message = "the document is not an OTLP export of spans; expected 'resourceSpans', or one span with 'traceId'"
-        yield TraceSpan(rows=(error_row(message),))
+        yield readers.TraceSpan(rows=(readers.error_row(message),))
         return
     for resource in _objects(document, "resourceSpans"):
-        for scope in [resource] if isinstance(resource, TraceSpan) else _objects(resource, "scopeSpans"):
-            yield from [scope] if isinstance(scope, TraceSpan) else map(_read, _objects(scope, "spans"))
+        for scope in [resource] if isinstance(resource, readers.TraceSpan) else _objects(resource, "scopeSpans"):
+            yield from [scope] if isinstance(scope, readers.TraceSpan) else map(_read, _objects(scope, "spans"))
 
 
 def _objects(record: Any, key: str) -> Iterator[Any]:
     """Yields the values of a list, or in its place a span with an error."""
     value = record.get(key) if type(record) is dict else None
     if type(value) is not list:
-        yield TraceSpan(rows=(error_row(f"{key!r} is {kind(value)}; expected a list of objects"),))
+        yield readers.TraceSpan(
+            rows=(readers.error_row(f"{key!r} is {readers.kind(value)}; expected a list of objects"),)
+        )
         return
     yield from value
 
 
-def _read(record: Any) -> TraceSpan:
-    return record if isinstance(record, TraceSpan) else read_span(record, ("traceId",), _place, _events)
+def _read(record: Any) -> readers.TraceSpan:
+    return record if isinstance(record, readers.TraceSpan) else readers.read_span(record, ("traceId",), _place, _events)
 
 
-def _place(record: Mapping[str, Any]) -> TraceSpan:
+def _place(record: Mapping[str, Any]) -> readers.TraceSpan:
     flags = record.get("flags")
     remote = type(flags) is int and flags & _REMOTE_PARENT
-    return TraceSpan(
-        text_or_none(record.get("traceId"), "'traceId'"),
-        text_or_none(record.get("spanId"), "'spanId'"),
-        None if remote else text_or_none(record.get("parentSpanId"), "'parentSpanId'"),
-        text_or_none(_attributes(record).get(_CONVERSATION), repr(_CONVERSATION)),
+    return readers.TraceSpan(
+        readers.text_or_none(record.get("traceId"), "'traceId'"),
+        readers.text_or_none(record.get("spanId"), "'spanId'"),
+        None if remote else readers.text_or_none(record.get("parentSpanId"), "'parentSpanId'"),
+        readers.text_or_none(_attributes(record).get(_CONVERSATION), repr(_CONVERSATION)),
     )
 
 
-def _events(record: Mapping[str, Any]) -> Iterator[Row]:
+def _events(record: Mapping[str, Any]) -> Iterator[readers.Row]:
     attributes = _attributes(record)
     if _is_call(record, attributes):
         yield _call(record, attributes)
@@ -118,17 +85,17 @@ def _events(record: Mapping[str, Any]) -> Iterator[Row]:
         yield from _answers(record, attributes)
 
 
-def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
-    tool = tool_name(first(attributes, _TOOL, "tool.name"))
+def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> readers.Row:
+    tool = readers.tool_name(readers.first(attributes, _TOOL, "tool.name"))
     _refuse_dropped(record)
     known = {**_recorded_by_events(record, tool), **attributes}
-    result = first(known, "gen_ai.tool.call.result", "tool_response", "output.value")
+    result = readers.first(known, "gen_ai.tool.call.result", "tool_response", "output.value")
     output, message_failed = _output(result, attributes, tool)
     failed = message_failed or _has_error(record, attributes)
     return {
         "tool": tool,
         "args": _arguments(
-            first(known, "gen_ai.tool.call.arguments", "tool_arguments", "input.value"), attributes, tool
+            readers.first(known, "gen_ai.tool.call.arguments", "tool_arguments", "input.value"), attributes, tool
         ),
         "output": output,
         "time": _seconds(record, "startTimeUnixNano"),
@@ -138,7 +105,7 @@ def _call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Row:
 
 def _arguments(value: Any, attributes: Mapping[str, Any], tool: str) -> str:
     """Returns the arguments of a call, also from the object in which OpenLLMetry wraps those of LangChain."""
-    written = argument_text(value, tool, _RECORD_CONTENT)
+    written = readers.argument_text(value, tool, _RECORD_CONTENT)
     match json_values.loads(written):
         case {"input_str": _, "kwargs": _, **envelope} if attributes.get(_OPENLLMETRY) == "tool":
             if type(envelope.get("inputs")) is not dict:
@@ -146,29 +113,29 @@ def _arguments(value: Any, attributes: Mapping[str, Any], tool: str) -> str:
                     f"the arguments of the call of {tool!r} have no certain names: only the string 'input_str' has "
                     "them; call the tool with an object of arguments"
                 )
-            return argument_text(envelope["inputs"], tool, _RECORD_CONTENT)
+            return readers.argument_text(envelope["inputs"], tool, _RECORD_CONTENT)
     return written
 
 
 def _output(value: Any, attributes: Mapping[str, Any], tool: str) -> tuple[str | None, bool]:
     """(the output of a call, whether it is a message that tells of an error)."""
-    written = output_text(value, tool)
+    written = readers.output_text(value, tool)
     if written is None or not {_OPENINFERENCE, _OPENLLMETRY} & attributes.keys():
         return written, False
     output = json_values.loads(written)
     match output:
         case {"output": inner, "kwargs": _} if attributes.get(_OPENLLMETRY) == "tool":
             output = inner
-    content, failed = message_content(output)
-    return output_text(content, tool) or "null", failed
+    content, failed = readers.message_content(output)
+    return readers.output_text(content, tool) or "null", failed
 
 
 def _recorded_by_events(record: Mapping[str, Any], tool: str) -> dict[str, Any]:
     """Returns the arguments and the result that events of the span hold, as Strands records them."""
     known: dict[str, Any] = {}
-    for event in list_at(record, "events"):
+    for event in readers.list_at(record, "events"):
         if type(event) is not dict:
-            raise InputError(f"an event of the call of {tool!r} is {kind(event)}; expected an object")
+            raise InputError(f"an event of the call of {tool!r} is {readers.kind(event)}; expected an object")
         values = _attributes(event)
         sent = _message_part(values.get("gen_ai.input.messages"), "tool_call")
         returned = _message_part(values.get("gen_ai.output.messages"), "tool_call_response")
@@ -185,7 +152,7 @@ def _recorded_by_events(record: Mapping[str, Any], tool: str) -> dict[str, Any]:
 
 def _message_part(messages: Any, kind_of_part: str) -> Mapping[str, Any] | None:
     """Returns the only part of the only message, if it is of a kind."""
-    written = output_text(messages, "a message")
+    written = readers.output_text(messages, "a message")
     match written and json_values.loads(written):
         case [{"parts": [{"type": str(type_of_part)} as part]}] if type_of_part == kind_of_part:
             return dict(part)
@@ -194,7 +161,7 @@ def _message_part(messages: Any, kind_of_part: str) -> Mapping[str, Any] | None:
 
 def _is_call(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     """Whether a span is of a call; an error if only another convention says so, or attributes were dropped."""
-    operation = text_or_none(attributes.get(_OPERATION), repr(_OPERATION))
+    operation = readers.text_or_none(attributes.get(_OPERATION), repr(_OPERATION))
     if operation is None:
         if attributes.get(_OPENINFERENCE) == "TOOL":
             return True
@@ -215,18 +182,20 @@ def _refuse_dropped(record: Mapping[str, Any]) -> None:
 
 
 def _has_error(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
-    code = object_at(record, "status").get("code")
+    code = readers.object_at(record, "status").get("code")
     if code not in (None, 0, 1, 2, "STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR") or type(code) is bool:
         raise InputError(f"the code of 'status' is {str(code)[:40]!r}; expected 0, 1 or 2")
     return code in (2, "STATUS_CODE_ERROR") or attributes.get("error.type") not in (None, "")
 
 
-def _answers(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[Row]:
+def _answers(record: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[readers.Row]:
     """Yields the final answer: the only message of an outermost agent, if it consists of text."""
-    written = output_text(attributes.get("gen_ai.output.messages"), "the agent")
+    written = readers.output_text(attributes.get("gen_ai.output.messages"), "the agent")
     match written and json_values.loads(written):
         case [{"role": "assistant", "parts": [*parts]}] if parts and all(map(_is_message_text, parts)):
-            yield from answer_rows("".join(part["content"] for part in parts), _seconds(record, "endTimeUnixNano"))
+            yield from readers.answer_rows(
+                "".join(part["content"] for part in parts), _seconds(record, "endTimeUnixNano")
+            )
 
 
 def _is_message_text(part: Any) -> bool:
@@ -241,7 +210,7 @@ def _seconds(record: Mapping[str, Any], key: str) -> float:
 
 
 def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = list_at(record, "attributes")
+    pairs = readers.list_at(record, "attributes")
     known = [
         pair for pair in pairs if type(pair) is not dict or type(key := pair.get("key")) is not str or key in _READ
     ]
@@ -273,9 +242,9 @@ def _value(value: Any, key: str) -> Any:
         case {"doubleValue": number} if len(value) == 1 and (type(number) is int or _is_finite(number)):
             return number
         case {"arrayValue": dict(items)} if len(value) == 1:
-            return [_value(item, key) for item in list_at(items, "values")]
+            return [_value(item, key) for item in readers.list_at(items, "values")]
         case {"kvlistValue": dict(items)} if len(value) == 1:
-            return _pairs(list_at(items, "values"))
+            return _pairs(readers.list_at(items, "values"))
     raise InputError(f"the value of the attribute {key[:60]!r} is invalid; expected one of the types of OTLP")
 
 

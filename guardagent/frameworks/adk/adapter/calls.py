@@ -22,15 +22,8 @@ from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import JSON_SCALARS, copied_values, refuse_opaque, value_copy
 from guardagent.errors import InputError, ToolDenied, error_text
+from guardagent.frameworks.adk.adapter import runs
 from guardagent.frameworks.adk.adapter.answers import approval_of
-from guardagent.frameworks.adk.adapter.runs import (
-    AdkAdapter,
-    AdkRun,
-    AdkScope,
-    calling_event,
-    outcome_of,
-    require_finished,
-)
 from guardagent.types import EMPTY, Decision
 
 # --- arguments
@@ -198,7 +191,7 @@ _TRANSFERRED = (
 )
 
 
-async def refuse_unasked(guard: EnforcementPoint, run: AdkRun, event: Any) -> None:
+async def refuse_unasked(guard: EnforcementPoint, run: runs.AdkRun, event: Any) -> None:
     """Denies the calls of an event that wait for a reviewer if it hands over: the host then asks nobody."""
     if not event.actions.transfer_to_agent:
         return
@@ -212,7 +205,7 @@ class AwaitedApprovalError(Exception):
     """The call waits for a reviewer: the host shows the request, and runs the tool again after the answer."""
 
 
-class AdkInvocation(ToolInvocation[AdkScope]):
+class AdkInvocation(ToolInvocation[runs.AdkScope]):
     """One call of a tool.
 
     Args:
@@ -224,11 +217,11 @@ class AdkInvocation(ToolInvocation[AdkScope]):
     """
 
     pausing = (NodeInterruptedError,)
-    around: AdkScope
+    around: runs.AdkScope
 
     def __init__(
         self,
-        adapter: AdkAdapter,
+        adapter: runs.AdkAdapter,
         tool: Any,
         context: Any,
         args: Mapping[str, Any] = EMPTY,
@@ -237,7 +230,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
     ) -> None:
         run, is_handoff = adapter.run_of(context), isinstance(tool, TransferToAgentTool)
         name = HANDOFF if is_handoff else str(tool.name)
-        super().__init__(adapter, name, AdkScope(run.conversation, run, adapter=adapter))
+        super().__init__(adapter, name, runs.AdkScope(run.conversation, run, adapter=adapter))
         self.target = "agent_name" if is_handoff else None
         self._tool, self._context, self._args, self._of_function = tool, context, args, of_function
         self._notes = adapter.notes(run)
@@ -262,7 +255,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
             raise
 
         async def finished() -> Any:
-            return require_finished(self.name, await work(args))
+            return runs.require_finished(self.name, await work(args))
 
         output = await adrive(self.run(call, awaited(finished)))
         return self.stream(call, output) if self._streams else output
@@ -296,7 +289,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
 
     def options(self) -> dict[str, Any]:
         context, run, adapter = self._context, self.around.run, self.around.adapter
-        event = calling_event(context.session, context.function_call_id)
+        event = runs.calling_event(context.session, context.function_call_id)
         options: dict[str, Any] = {"agent": context.agent_name}
         if event is not None:
             options["step"] = event.id
@@ -343,7 +336,7 @@ class AdkInvocation(ToolInvocation[AdkScope]):
         if self._streams:
             return Outcome()
         self._streams = inspect.isasyncgen(output)
-        return None if self._streams else outcome_of(output)
+        return None if self._streams else runs.outcome_of(output)
 
     def tell(self, output: Any, line: str) -> Any:
         if self._streams:

@@ -17,33 +17,15 @@ from agent_framework import FunctionTool, MiddlewareTermination
 
 from guardagent._support.execution import Procedure, adrive
 from guardagent._support.requirements import require_parts
-from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec
+from guardagent.enforcement import Approval, EnforcementPoint, HostCall, Outcome, ToolSpec, tool_arguments
 from guardagent.enforcement.approval import with_edits
 from guardagent.enforcement.host_adapter import HostAdapter, ToolInvocation, explained
 from guardagent.enforcement.host_runs import awaited
 from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
-from guardagent.enforcement.tool_arguments import (
-    NAMED,
-    annotations_of,
-    copied_values,
-    defaults_of,
-    read_signature,
-    refuse_opaque,
-)
 from guardagent.errors import InputError, error_text
+from guardagent.frameworks.agent_framework.adapter import runs
 from guardagent.frameworks.agent_framework.adapter.approvals import ANSWER, FunctionApprovalNeeded, call_shown
-from guardagent.frameworks.agent_framework.adapter.runs import (
-    KEPT_FROM_SERVERS,
-    SERVER_MARKS,
-    ClientScope,
-    MCPTool,
-    ServerAnswerLostError,
-    outcome_of,
-    outcome_of_error,
-    outcome_of_server_error,
-    scope,
-)
 from guardagent.types import Decision
 
 # --- MCP servers
@@ -57,11 +39,11 @@ def server_of(tool: FunctionTool) -> Any:
     Raises:
         InputError: the host says that it is the tool of a server, and hides which.
     """
-    if not any(server_mark in (tool.additional_properties or {}) for server_mark in SERVER_MARKS):
+    if not any(server_mark in (tool.additional_properties or {}) for server_mark in runs.SERVER_MARKS):
         return None
     function = tool.func
     server = inspect.getclosurevars(function).nonlocals.get("mcp_tool") if inspect.isfunction(function) else None
-    if not isinstance(server, MCPTool):
+    if not isinstance(server, runs.MCPTool):
         raise InputError(f"{tool.name!r} does not tell its server; install a version that the adapter was tried with")
     return server
 
@@ -90,9 +72,9 @@ def send_once(tool: FunctionTool) -> None:
 
     async def recovered(**options: Any) -> None:
         await recover(**options)
-        around = scope()
+        around = runs.scope()
         if options.get("operation") == "tool call" and around is not None and around.call is not None:
-            raise ServerAnswerLostError(
+            raise runs.ServerAnswerLostError(
                 "The connection to the server broke during the call, which may have done its work; it is not repeated."
             )
 
@@ -144,12 +126,14 @@ class FunctionToolArguments:
         context = tool._context_parameter_name  # noqa: SLF001 - the host has no public name for it
         hidden = frozenset({*unjudged, *([context] if context else ())})
         signature = _signature(tool)
-        refuse_opaque(tool.name, annotations_of(signature), hidden, may_hide=True)
-        named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
+        tool_arguments.refuse_opaque(tool.name, tool_arguments.annotations_of(signature), hidden, may_hide=True)
+        named = {
+            parameter.name for parameter in signature.parameters.values() if parameter.kind in tool_arguments.NAMED
+        }
         spec = ToolSpec(
             tool.name, tool.parameters(), tool.description or "", unlisted_arguments=frozenset(named - hidden)
         )
-        defaults, remote = defaults_of(signature), server_of(tool) is not None
+        defaults, remote = tool_arguments.defaults_of(signature), server_of(tool) is not None
         return cls(spec, tool, signature, defaults, context, frozenset(unjudged), remote)
 
     def bind(self, kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -165,7 +149,7 @@ class FunctionToolArguments:
                 named = {**self._of_program(apart.get(self.context)), **named}
             if self.tool.input_model is None:
                 named = validate_arguments(self.spec.name, named, self.spec.schema)
-            return copied_values(self._with_defaults(named, apart)), apart
+            return tool_arguments.copied_values(self._with_defaults(named, apart)), apart
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a value raises when it is read or copied
@@ -184,11 +168,13 @@ class FunctionToolArguments:
     def _of_program(self, context: Any) -> dict[str, Any]:
         """Returns the arguments of the program that the host sends to a server beside those of the model."""
         declared, supplied = self.spec.schema.get("properties", {}), getattr(context, "kwargs", None) or {}
-        return {name: value for name, value in supplied.items() if name in declared and name not in KEPT_FROM_SERVERS}
+        return {
+            name: value for name, value in supplied.items() if name in declared and name not in runs.KEPT_FROM_SERVERS
+        }
 
     def _with_defaults(self, named: Mapping[str, Any], apart: Mapping[str, Any]) -> dict[str, Any]:
         names = self.signature.parameters
-        known = [name for name, parameter in names.items() if parameter.kind in NAMED]
+        known = [name for name, parameter in names.items() if parameter.kind in tool_arguments.NAMED]
         odd = named.keys() - set(known) if len(known) == len(names) else ()
         absent = [
             parameter_name
@@ -206,7 +192,7 @@ def _signature(tool: FunctionTool) -> inspect.Signature:
     """Returns the signature of a tool's function, without `self`, as the host leaves it out."""
     function = tool.func.func if isinstance(tool.func, FunctionTool) else tool.func
     assert function is not None
-    return read_signature(function, tool.name, omit=("self", "cls"))
+    return tool_arguments.read_signature(function, tool.name, omit=("self", "cls"))
 
 
 # --- guarded copies
@@ -228,7 +214,7 @@ Work = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
 def guarded_tool(
-    tool: FunctionTool, arguments: FunctionToolArguments, adapter: HostAdapter[ClientScope]
+    tool: FunctionTool, arguments: FunctionToolArguments, adapter: HostAdapter[runs.ClientScope]
 ) -> FunctionTool:
     """Returns a copy of a tool whose function is judged. The limits of the tool itself still count.
 
@@ -293,7 +279,7 @@ _HANDS_OVER = (
 )
 
 
-class ClientInvocation(ToolInvocation[ClientScope]):
+class ClientInvocation(ToolInvocation[runs.ClientScope]):
     """One call of a tool.
 
     Args:
@@ -306,7 +292,7 @@ class ClientInvocation(ToolInvocation[ClientScope]):
 
     def __init__(
         self,
-        adapter: HostAdapter[ClientScope],
+        adapter: HostAdapter[runs.ClientScope],
         name: str,
         args: Mapping[str, Any],
         arguments: FunctionToolArguments | None = None,
@@ -328,7 +314,7 @@ class ClientInvocation(ToolInvocation[ClientScope]):
         parameter = self._arguments.context if self._arguments is not None else None
         if parameter is not None and (context := self.apart.get(parameter)) is not None:
             live = {name: value for name, value in args.items() if name not in self.apart}
-            context.arguments = copied_values(live)  # a middleware may keep it while the tool runs
+            context.arguments = tool_arguments.copied_values(live)  # a middleware may keep it while the tool runs
         return (yield from self.run(call, awaited(lambda: work(args))))
 
     def bind(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -371,14 +357,14 @@ class ClientInvocation(ToolInvocation[ClientScope]):
             raise FunctionApprovalNeeded(life.request(call, verdict), call, edited=edited)
         return explained(verdict, _CANNOT_ASK), call
 
-    def inside(self, call: HostCall) -> ClientScope:
+    def inside(self, call: HostCall) -> runs.ClientScope:
         run, agent, answered, asks = self.around.run, self.around.agent, self.around.answered, self.around.asks
-        return ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
+        return runs.ClientScope(call.conversation, run, call, agent=agent, answered=answered, asks=asks)
 
     def outcome(self, output: Any) -> Outcome:
-        return Outcome() if self._arguments is None else outcome_of(output)
+        return Outcome() if self._arguments is None else runs.outcome_of(output)
 
     def failure(self, error: BaseException) -> Outcome:
         if self._arguments is not None:
-            return outcome_of_server_error(error) if self._arguments.server else outcome_of_error(error)
+            return runs.outcome_of_server_error(error) if self._arguments.server else runs.outcome_of_error(error)
         return Outcome() if isinstance(error, MiddlewareTermination) else Outcome.of_error(error)  # it ends the run

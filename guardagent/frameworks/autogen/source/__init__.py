@@ -14,13 +14,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.extractor.agents import CODE
 from guardagent.frameworks.autogen.package import FRAMEWORK
-from guardagent.frameworks.autogen.package import PACKAGES as PACKAGES
 from guardagent.frameworks.autogen.source import kinds
 from guardagent.frameworks.autogen.source.participants import (
     AFTER,
@@ -453,11 +452,6 @@ def _limit(values: Values) -> int | None:
     return known if known is None or isinstance(known, int) else -1
 
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.interpreter import Interpreter
-
-
-CONSTANTS: dict[str, object] = {}
 KINDS = (*kinds.KINDS, *kinds.CHAT_KINDS)
 
 

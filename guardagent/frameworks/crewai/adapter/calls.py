@@ -20,27 +20,18 @@ from crewai.utilities.string_utils import sanitize_tool_name
 from pydantic import BaseModel, PrivateAttr, create_model
 
 from guardagent._support.execution import Operation, Procedure, adrive, drive
-from guardagent.enforcement import Outcome, ToolSpec
+from guardagent.enforcement import Outcome, ToolSpec, tool_arguments
 from guardagent.enforcement.host_adapter import UNREAD, HostAdapter, ToolInvocation, answer_text, withheld
-from guardagent.enforcement.tool_arguments import (
-    BY_NAME,
-    NAMED,
-    ToolArguments,
-    finished,
-    read_signature,
-    refuse_opaque,
-    takes_any_name,
-)
 from guardagent.errors import InputError, ToolDenied, error_text
 from guardagent.frameworks.crewai.adapter.runs import CrewScope, chat, outcome_of, outcome_of_error, result_ids, scope
 from guardagent.types import Verdict
 
 # --- arguments
 
-_KINDS = (*BY_NAME, inspect.Parameter.VAR_POSITIONAL)
+_KINDS = (*tool_arguments.BY_NAME, inspect.Parameter.VAR_POSITIONAL)
 
 
-def read_arguments(tool: BaseTool, unjudged: Collection[str] = ()) -> ToolArguments:
+def read_arguments(tool: BaseTool, unjudged: Collection[str] = ()) -> tool_arguments.ToolArguments:
     """Reads the declaration of a tool.
 
     Raises:
@@ -49,18 +40,18 @@ def read_arguments(tool: BaseTool, unjudged: Collection[str] = ()) -> ToolArgume
     """
     name, hidden = sanitize_tool_name(tool.name), frozenset(unjudged)
     function = tool.func if isinstance(tool, Tool) else tool._run  # noqa: SLF001 - the host's seam
-    signature = read_signature(function, name, kinds=_KINDS)
-    named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in NAMED}
+    signature = tool_arguments.read_signature(function, name, kinds=_KINDS)
+    named = {parameter.name for parameter in signature.parameters.values() if parameter.kind in tool_arguments.NAMED}
     fields = tool.args_schema.model_fields
     if odd := sorted(hidden - named - fields.keys()):
         raise InputError(f"{name!r} has no argument {odd[0]!r} to leave unjudged")
     declared = {argument: signature.parameters[argument].annotation for argument in named}
     declared |= {argument: field.annotation for argument, field in fields.items()}
-    refuse_opaque(name, declared, hidden, may_hide=True)
-    free = not fields and takes_any_name(signature)
+    tool_arguments.refuse_opaque(name, declared, hidden, may_hide=True)
+    free = not fields and tool_arguments.takes_any_name(signature)
     beyond = None if free else frozenset(named) - fields.keys() - hidden
     spec = ToolSpec(name, _schema(tool), tool.description, unlisted_arguments=beyond)
-    return ToolArguments(spec, signature, hidden)
+    return tool_arguments.ToolArguments(spec, signature, hidden)
 
 
 def _schema(tool: BaseTool) -> dict[str, Any]:
@@ -81,7 +72,7 @@ class CrewTool(BaseTool):
     """Judges each call of a tool, and runs the tool with the judged arguments. Make it with `guarded_tool`."""
 
     _tool: BaseTool = PrivateAttr()
-    _arguments: ToolArguments = PrivateAttr()
+    _arguments: tool_arguments.ToolArguments = PrivateAttr()
     _adapter: HostAdapter[CrewScope] = PrivateAttr()
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +87,7 @@ class CrewTool(BaseTool):
         return str(self._tool.format_output_for_agent(raw_result))
 
     @property
-    def guardagent_arguments(self) -> ToolArguments:
+    def guardagent_arguments(self) -> tool_arguments.ToolArguments:
         """Reads the tool's arguments."""
         return self._arguments
 
@@ -125,16 +116,16 @@ class CrewTool(BaseTool):
 
     def _call(self, args: Mapping[str, Any]) -> Any:
         output = self._tool._run(**args)  # noqa: SLF001 - as the host calls it
-        return finished(self.name, asyncio.run(output) if inspect.iscoroutine(output) else output)
+        return tool_arguments.finished(self.name, asyncio.run(output) if inspect.iscoroutine(output) else output)
 
     async def _acall(self, args: Mapping[str, Any]) -> Any:
         overridden = type(self._tool)._arun not in (BaseTool._arun, Tool._arun)  # noqa: SLF001
         output = self._tool._arun(**args) if overridden else self._tool._run(**args)  # noqa: SLF001
-        return finished(self.name, await output if inspect.isawaitable(output) else output)
+        return tool_arguments.finished(self.name, await output if inspect.isawaitable(output) else output)
 
 
 def guarded_tool(
-    tool: BaseTool, arguments: ToolArguments, adapter: HostAdapter[CrewScope], *, unread: bool
+    tool: BaseTool, arguments: tool_arguments.ToolArguments, adapter: HostAdapter[CrewScope], *, unread: bool
 ) -> CrewTool:
     """Returns the guarded form of a tool. The tool itself is not changed.
 

@@ -29,13 +29,7 @@ import yaml
 
 from guardagent.workflow.extraction import Alternatives, UnknownValue, flattened
 from guardagent.workflow.model.graph import Unseen
-from guardagent.workflow.python_source.bodies import (
-    NO_FRAMEWORK,
-    ReadableFunction,
-    is_program_code,
-    opaque_calls_in,
-    summarize,
-)
+from guardagent.workflow.python_source import bodies
 from guardagent.workflow.python_source.evaluator import underlying
 from guardagent.workflow.python_source.outcomes import Outcomes
 from guardagent.workflow.python_source.paths import PathWalker
@@ -76,7 +70,7 @@ class CrewReader(Outcomes):
 
     def function(self, function: Any) -> Function | None:
         """A function with its code; None if the source is missing."""
-        return function.source()[1] if isinstance(function, ReadableFunction) else super().function(function)
+        return function.source()[1] if isinstance(function, bodies.ReadableFunction) else super().function(function)
 
     def _leaves_unchanged(self, call: ast.Call, scope: NameScope) -> bool:
         """Whether a call leaves its arguments unchanged; CrewAI's own classes copy the lists passed to them."""
@@ -295,7 +289,7 @@ def tool_name(tool: Any) -> str | None:
     if path := library_path(tool):
         return f"{path.partition('.')[0]}.{path.rpartition('.')[2]}"
     name = _decorated_name(tool) if isinstance(tool, Function) else field(tool, "name")
-    if isinstance(tool, ReadableFunction):
+    if isinstance(tool, bodies.ReadableFunction):
         name = getattr(tool, "__name__", None)
     return _sanitized_name(name) if isinstance(name, str) and name else None
 
@@ -303,12 +297,12 @@ def tool_name(tool: Any) -> str | None:
 def always_asks(tool: Any) -> bool:
     """Whether the code of a tool asks a person on every path."""
     function = _function_of(tool)
-    return function is not None and summarize(function).always_asks
+    return function is not None and bodies.summarize(function).always_asks
 
 
 def unseen_of(tool: Any) -> tuple[Unseen, ...]:
     """Returns what the code of a tool runs that cannot be seen."""
-    return opaque_calls_in(_function_of(tool) or tool)
+    return bodies.opaque_calls_in(_function_of(tool) or tool)
 
 
 def _function_of(tool: Any) -> Any:
@@ -401,7 +395,7 @@ def _is_own(function: FunctionType, package: str) -> bool:
     file = function.__code__.co_filename
     if file.startswith(tuple(getattr(sys.modules.get(CREWAI), "__path__", ()))):
         return False
-    return is_program_code(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)
+    return bodies.is_program_code(function) or (bool(package) and f"{os.sep}{package}{os.sep}" in file)
 
 
 # --- the steps of a body
@@ -509,7 +503,7 @@ class BodySteps:
         return len(self.by_key) == 1 and self.links == {(BEGIN, next(iter(self.by_key)))} and BEGIN not in self.ends
 
 
-def steps_of(reader: CrewReader, function: FunctionType | ReadableFunction, owner: object) -> BodySteps:
+def steps_of(reader: CrewReader, function: FunctionType | bodies.ReadableFunction, owner: object) -> BodySteps:
     """The steps of a method."""
     readable = reader.function(function)
     if readable is None:
@@ -616,11 +610,11 @@ class _BodyWalk(PathWalker[_Front]):
 
     def _call_effects(self, target: object, arguments: Arguments, node: ast.expr) -> Iterator[_Effect]:
         """The effects of calling a function of the program."""
-        if NO_FRAMEWORK.asks_human(target):
+        if bodies.NO_FRAMEWORK.asks_human(target):
             yield functools.partial(self._step, (*self._path, id(node)), BodyStep("person", None, node.lineno))
             return
         function, bound_arguments = underlying(target, arguments)
-        if isinstance(function, ReadableFunction) or (
+        if isinstance(function, bodies.ReadableFunction) or (
             isinstance(function, FunctionType) and self.reader.follow(function)
         ):
             function = self.reader.function(function)

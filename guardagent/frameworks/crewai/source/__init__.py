@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from guardagent.frameworks.crewai import extractor as live
 from guardagent.frameworks.crewai.extractor.objects import CREWAI, CrewReader, MarkedMethod, is_kind, read_config
-from guardagent.frameworks.crewai.package import PACKAGES as PACKAGES
+from guardagent.frameworks.crewai.package import PACKAGES
 from guardagent.workflow.model.graph import Graph
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.bodies import ReadableFunction

@@ -31,19 +31,7 @@ from guardagent.enforcement.host_runs import HostScope
 from guardagent.enforcement.lifecycle import JudgedCall, PermitVoidError
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.errors import InputError, ToolDenied
-from guardagent.frameworks.langgraph.adapter.runs import (
-    RUNNING_TOOL,
-    CannotAskError,
-    Chat,
-    EditedArguments,
-    RunningTool,
-    RunStopped,
-    Task,
-    TaskRun,
-    note_responses,
-    outcome_of,
-    state_of,
-)
+from guardagent.frameworks.langgraph.adapter import runs
 from guardagent.types import Decision, Verdict, thaw, unchecked_verdict
 
 # --- arguments
@@ -177,35 +165,35 @@ class ToolCallProposal:
     adapter: HostAdapter[HostScope]
     conversation: str
     tool_call: Mapping[str, Any]
-    task: Task
+    task: runs.Task
     config: Mapping[str, Any]
     messages: Sequence[Any] = ()
     seen: Sequence[str] = ()
     step: str | None = None
     alone: bool = True
-    run: TaskRun | None = None
+    run: runs.TaskRun | None = None
     used: int = 0
     denial: Verdict | None = None
-    stopped: RunStopped | None = None
+    stopped: runs.RunStopped | None = None
     id: str = field(init=False)
     key: Any = field(init=False)
     options: dict[str, Any] = field(init=False)
-    running_tool: RunningTool = field(init=False)
+    running_tool: runs.RunningTool = field(init=False)
 
     def __post_init__(self) -> None:
         self.id = str(self.tool_call.get("id") or "")
         self.key = (self.step, self.id, self.tool_call["name"], _as_key(self.tool_call["args"]))
         agent = (self.config.get("metadata") or {}).get("lc_agent_name")
-        self.options = {"agent": agent, "step": self.step, "messages": Chat(self.messages), "seen": self.seen}
+        self.options = {"agent": agent, "step": self.step, "messages": runs.Chat(self.messages), "seen": self.seen}
         if self.id:
             self.options["id"] = self.id
-        self.running_tool = RunningTool(self.adapter.guard, self.conversation, self.id)
+        self.running_tool = runs.RunningTool(self.adapter.guard, self.conversation, self.id)
 
     def allow(self) -> None:
         """Notes that a permit was used and the tool runs."""
         self.used += 1
         self.denial = None
-        state_of(self.adapter.guard).strikes.drop(self.conversation)
+        runs.state_of(self.adapter.guard).strikes.drop(self.conversation)
 
     def deny(self, verdict: Verdict) -> Any:
         """Returns the host's error message for a denial.
@@ -214,10 +202,10 @@ class ToolCallProposal:
             RunStopped: a rule halts the run, or the agent continues after it gave up.
         """
         self.denial = verdict
-        strikes = state_of(self.adapter.guard).strikes
+        strikes = runs.state_of(self.adapter.guard).strikes
         before = strikes.get(self.conversation, self.step)
         if verdict.decision is Decision.HALT or (gave_up(verdict) and before != self.step):
-            self.stopped = RunStopped(str(self.tool_call["name"]), verdict)
+            self.stopped = runs.RunStopped(str(self.tool_call["name"]), verdict)
             raise self.stopped
         if gave_up(verdict):
             strikes.put(self.conversation, self.step)
@@ -334,22 +322,22 @@ def _judged_arun(shape: ToolSignature, proposal: ToolCallProposal) -> Callable[.
 
 def _marked_run(own: Callable[..., Any], tool: Callable[[], Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        token = RUNNING_TOOL.set(proposal.running_tool)
+        token = runs.RUNNING_TOOL.set(proposal.running_tool)
         try:
             return own(tool(), *args, **kwargs)
         finally:
-            RUNNING_TOOL.reset(token)
+            runs.RUNNING_TOOL.reset(token)
 
     return run
 
 
 def _marked_arun(own: Callable[..., Any], tool: Callable[[], Any], proposal: ToolCallProposal) -> Callable[..., Any]:
     async def arun(*args: Any, **kwargs: Any) -> Any:
-        token = RUNNING_TOOL.set(proposal.running_tool)
+        token = runs.RUNNING_TOOL.set(proposal.running_tool)
         try:
             return await own(tool(), *args, **kwargs)
         finally:
-            RUNNING_TOOL.reset(token)
+            runs.RUNNING_TOOL.reset(token)
 
     return arun
 
@@ -465,12 +453,12 @@ class GraphInvocation(ToolInvocation[HostScope]):
 
     def options(self) -> dict[str, Any]:
         proposal = self._proposal
-        note_responses(self.guard, proposal.conversation, proposal.messages)
+        runs.note_responses(self.guard, proposal.conversation, proposal.messages)
         return {**proposal.options, "validate_edit": None}
 
     def outcome(self, output: Any) -> Outcome:
         with_artifact = self._shape.tool.response_format == "content_and_artifact"
-        return outcome_of(output, self._proposal.id, with_artifact=with_artifact)
+        return runs.outcome_of(output, self._proposal.id, with_artifact=with_artifact)
 
     def tell(self, output: Any, line: str) -> Any:
         if isinstance(output, tuple) and self._shape.tool.response_format == "content_and_artifact":
@@ -523,7 +511,7 @@ class GraphInvocation(ToolInvocation[HostScope]):
         try:
             shown = self.guard.request(call, verdict).to_dict()
             return Approval.read(proposal.task.ask(proposal.run, shown, alone=proposal.alone))
-        except CannotAskError as error:
+        except runs.CannotAskError as error:
             return Approval("reject", reason=f"the approval request failed: {error}")
 
     def _validated_edit(self, approval: Approval) -> Approval:
@@ -533,7 +521,7 @@ class GraphInvocation(ToolInvocation[HostScope]):
             args = plain_arguments(own)
         except Exception as error:  # noqa: BLE001 - whatever a validation raises
             return Approval("reject", reason=f"the edited arguments do not fit: {error}", by=approval.by)
-        self._proposal.task.edited[self._proposal.key] = EditedArguments(args, own)
+        self._proposal.task.edited[self._proposal.key] = runs.EditedArguments(args, own)
         return replace(approval, args=args)
 
 
@@ -564,7 +552,7 @@ class _NoSubstitute(BaseCallbackHandler):
         self._proposal = proposal
 
     def on_tool_start(self, serialized: dict[str, Any] | None, input_str: str, **_: Any) -> None:  # noqa: ARG002
-        if RUNNING_TOOL.get() != self._proposal.running_tool:
+        if runs.RUNNING_TOOL.get() != self._proposal.running_tool:
             name = (serialized or {}).get("name")
             tool = self._proposal.tool_call["name"]
             why = f"a middleware after the guard replaced the tool {tool!r} with {name!r}"

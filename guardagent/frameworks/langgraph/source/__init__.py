@@ -388,7 +388,7 @@ def _leader(interpreter: Interpreter, members: dict[str, object], arguments: Arg
     return agent(interpreter, "create_react_agent", Arguments(keywords=keywords), line)
 
 
-__all__ = ["CONSTANTS", "PACKAGES", "called", "extract", "is_workflow", "piped"]
+__all__ = ["CONSTANTS", "called", "extract", "is_workflow", "piped"]
 
 CONSTANTS: dict[str, object] = {
     **{f"{module}.END": END for module in ("langgraph.graph", "langgraph.constants", "langgraph.graph.state")},

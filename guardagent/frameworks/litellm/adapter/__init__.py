@@ -14,11 +14,10 @@ from contextvars import ContextVar
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.litellm.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from litellm.exceptions import GuardrailRaisedException
 from litellm.integrations.custom_guardrail import CustomGuardrail
@@ -27,18 +26,9 @@ from litellm.proxy.common_utils.callback_utils import add_guardrail_to_applied_g
 from litellm.proxy.proxy_server import HTTPException
 
 from guardagent.errors import GuardError, InputError
+from guardagent.frameworks.litellm.adapter import judge
 from guardagent.frameworks.litellm.adapter.conversations import ask_again, calling, principal, records_of
 from guardagent.frameworks.litellm.adapter.formats import ModelApi, ModelMessage
-from guardagent.frameworks.litellm.adapter.judge import (
-    Admission,
-    GatewayExchange,
-    JudgedMessage,
-    ResponseJudge,
-    carries_calls,
-    check_mode,
-    declares_tools,
-    read_options,
-)
 
 __all__ = ["Guardrail", "principal"]
 
@@ -76,14 +66,14 @@ class Guardrail(CustomGuardrail):
         if type(self) is not Guardrail:
             raise InputError("the host overlooks hooks that a class inherits; expected 'Guardrail' itself")
         require_parts(CustomGuardrail, *_PARTS)
-        mode = check_mode(event_hook)
-        self._options, self._guard = read_options(options)
+        mode = judge.check_mode(event_hook)
+        self._options, self._guard = judge.read_options(options)
         # Without a name, no policy pipeline and no load balancing of the host takes the place of its hooks.
         super().__init__(guardrail_name=None, event_hook=mode, default_on=True)
         self.label = guardrail_name or "guardagent"
         self._records = records_of(self._guard)
-        self._admission, self._judge = Admission(self._records, self._options), ResponseJudge(self._records)
-        self._exchanges: WeakKeyDictionary[Any, GatewayExchange] = WeakKeyDictionary()
+        self._admission, self._judge = judge.Admission(self._records, self._options), judge.ResponseJudge(self._records)
+        self._exchanges: WeakKeyDictionary[Any, judge.GatewayExchange] = WeakKeyDictionary()
 
     # --- whether it runs
 
@@ -99,7 +89,7 @@ class Guardrail(CustomGuardrail):
         """
         if (
             not _admitted.get()
-            and declares_tools(kwargs)
+            and judge.declares_tools(kwargs)
             and getattr(call_type, "value", "") not in self._options.unguarded
         ):
             refuse(InputError("the host has not shown this request to the guardrail; expected another route"))
@@ -173,7 +163,7 @@ class Guardrail(CustomGuardrail):
     # --- judging
 
     async def _judged_stream(
-        self, exchange: GatewayExchange, data: dict[str, Any], auth: Any, frames: list[Any]
+        self, exchange: judge.GatewayExchange, data: dict[str, Any], auth: Any, frames: list[Any]
     ) -> Any:
         api = exchange.api
         assert api is not None
@@ -193,8 +183,8 @@ class Guardrail(CustomGuardrail):
             refuse(error)
 
     async def _judged(
-        self, exchange: GatewayExchange, data: Mapping[str, Any], auth: Any, response: Any
-    ) -> tuple[Any, JudgedMessage]:
+        self, exchange: judge.GatewayExchange, data: Mapping[str, Any], auth: Any, response: Any
+    ) -> tuple[Any, judge.JudgedMessage]:
         """Judges a response, and those that the model gives in its place."""
         api = exchange.api
         assert api is not None
@@ -210,7 +200,7 @@ class Guardrail(CustomGuardrail):
             judged = await self._judge.judge(exchange, self._read(exchange, again))
         return response, judged
 
-    def _read(self, exchange: GatewayExchange, response: Any) -> ModelMessage:
+    def _read(self, exchange: judge.GatewayExchange, response: Any) -> ModelMessage:
         """Reads a response, and notes what the model has used for it."""
         assert exchange.api is not None
         message = exchange.api.read(response, self._options.unguarded_tools)
@@ -220,7 +210,7 @@ class Guardrail(CustomGuardrail):
         return message
 
     async def _delivered(
-        self, api: ModelApi, response: Any, judged: JudgedMessage, stream: list[Any] | None = None
+        self, api: ModelApi, response: Any, judged: judge.JudgedMessage, stream: list[Any] | None = None
     ) -> Any:
         """Returns a response, or its stream, as the client gets it. Its calls are withdrawn if it cannot be written."""
         try:
@@ -231,7 +221,7 @@ class Guardrail(CustomGuardrail):
             await self._judge.withdraw(judged)
             raise
 
-    def _exchange_of(self, data: Mapping[str, Any], response: Any = None) -> GatewayExchange:
+    def _exchange_of(self, data: Mapping[str, Any], response: Any = None) -> judge.GatewayExchange:
         """Returns the exchange that a request began.
 
         Raises:
@@ -239,11 +229,11 @@ class Guardrail(CustomGuardrail):
         """
         logging_object = data.get("litellm_logging_obj")
         exchange = self._exchanges.get(logging_object) if isinstance(logging_object, Logging) else None
-        if exchange is None and (response is None or carries_calls(response)):
+        if exchange is None and (response is None or judge.carries_calls(response)):
             raise InputError("the response belongs to no request that this guardrail has admitted")
-        return exchange or GatewayExchange(None)
+        return exchange or judge.GatewayExchange(None)
 
-    def _exchange_or_refusal(self, data: Mapping[str, Any]) -> GatewayExchange:
+    def _exchange_or_refusal(self, data: Mapping[str, Any]) -> judge.GatewayExchange:
         try:
             return self._exchange_of(data)
         except Exception as error:  # noqa: BLE001 - as above

@@ -27,15 +27,7 @@ from guardagent.enforcement.remote import RemoteGuard, wait_for_reviewers
 from guardagent.enforcement.schema import read_object, validate_arguments
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, name_hint
-from guardagent.frameworks.litellm.adapter.conversations import (
-    HEADER,
-    CallRecords,
-    OpenConversations,
-    RolesFrom,
-    UnknownCallError,
-    conversation_of,
-    principal,
-)
+from guardagent.frameworks.litellm.adapter import conversations
 from guardagent.frameworks.litellm.adapter.formats import GatewayCall, ModelApi, ModelMessage, Rewriting, ShownHistory
 from guardagent.frameworks.litellm.adapter.formats.chat import ChatApi
 from guardagent.frameworks.litellm.adapter.formats.messages import MessagesApi
@@ -69,12 +61,12 @@ class GuardrailOptions:
         roles_from: the metadata that names the roles of the principal.
     """
 
-    conversation: str = HEADER
+    conversation: str = conversations.HEADER
     replan: bool = True
     unguarded: frozenset[str] = frozenset()
     unguarded_tools: frozenset[str] = frozenset()
     unknown_calls: str = "refuse"
-    roles_from: RolesFrom = "team"
+    roles_from: conversations.RolesFrom = "team"
 
 
 @dataclass(slots=True)
@@ -124,7 +116,7 @@ def _behaviour(options: ReadOptions) -> GuardrailOptions:
         if value not in choices[name]:
             raise InputError(f"the option {name!r} of the guardrail is {value!r}; expected {_either(choices[name])}")
     return GuardrailOptions(
-        conversation=options.take("conversation", str, HEADER, "the name of a header"),
+        conversation=options.take("conversation", str, conversations.HEADER, "the name of a header"),
         replan=options.take("replan", bool, default=True, expected="true or false"),
         unguarded=options.take_names("unguarded"),
         unguarded_tools=options.take_names("unguarded_tools"),
@@ -158,7 +150,7 @@ def _local(options: ReadOptions) -> ToolGuard:
     local |= {name: _imported(local[name]) for name in _IMPORTED if isinstance(local.get(name), str)}
     if isinstance(local.get("log"), str):
         local["log"] = AuditLog(local["log"])
-    return ToolGuard(local.pop("policies"), principal=principal, **local)
+    return ToolGuard(local.pop("policies"), principal=conversations.principal, **local)
 
 
 def _remote(options: ReadOptions) -> RemoteGuard:
@@ -168,7 +160,7 @@ def _remote(options: ReadOptions) -> RemoteGuard:
     if "reviewers" in options.values:
         remote["approver"] = wait_for_reviewers(options.values["reviewers"])
     if options.take("on_behalf_of", bool, default=False, expected="true or false"):
-        remote["on_behalf_of"] = principal
+        remote["on_behalf_of"] = conversations.principal
     policy = options.take("server_policy", str, "default", "the name of a policy on the server")
     return RemoteGuard(options.take("server", str, "", "the address of a server"), policy=policy, **remote)
 
@@ -349,7 +341,7 @@ class ResponseJudge:
         records: has the guard.
     """
 
-    def __init__(self, records: CallRecords) -> None:
+    def __init__(self, records: conversations.CallRecords) -> None:
         self._records = records
 
     async def judge(self, exchange: GatewayExchange, message: ModelMessage) -> JudgedMessage:
@@ -497,9 +489,9 @@ class Admission:
         options: the behaviour of the guardrail.
     """
 
-    def __init__(self, records: CallRecords, options: GuardrailOptions) -> None:
+    def __init__(self, records: conversations.CallRecords, options: GuardrailOptions) -> None:
         self._records, self._options = records, options
-        self._tools, self._open = ComparedTools(records.guard), OpenConversations(records.guard)
+        self._tools, self._open = ComparedTools(records.guard), conversations.OpenConversations(records.guard)
 
     async def admit(self, data: Mapping[str, Any], auth: Any, call_type: str) -> GatewayExchange:
         """Returns the exchange that a request begins.
@@ -513,7 +505,7 @@ class Admission:
             return GatewayExchange(None)
         tools = api.tools(data, options.unguarded_tools)
         history = api.history(data, options.unguarded_tools)
-        conversation = conversation_of(data, auth, options.conversation)
+        conversation = conversations.conversation_of(data, auth, options.conversation)
         if conversation is None:
             if tools or history.calls or history.results or guard.judges_answers:
                 raise InputError(self._unnamed())
@@ -560,10 +552,10 @@ class Admission:
         )
 
 
-def _unknown_call(step: Callable[[], None]) -> UnknownCallError | None:
+def _unknown_call(step: Callable[[], None]) -> conversations.UnknownCallError | None:
     """Returns the error of a step if it is about an unknown call."""
     try:
         step()
-    except UnknownCallError as error:
+    except conversations.UnknownCallError as error:
         return error
     return None

@@ -18,17 +18,8 @@ from guardagent.enforcement.lifecycle import JudgedCall
 from guardagent.enforcement.schema import validate_arguments
 from guardagent.enforcement.tool_arguments import copied_values, refuse_opaque, same_arguments
 from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.pydantic_ai.adapter import runs
 from guardagent.frameworks.pydantic_ai.adapter.approvals import ENDS, OUTPUT, WAITS, answered, as_shown, ask_host
-from guardagent.frameworks.pydantic_ai.adapter.runs import (
-    Permission,
-    PydanticRun,
-    PydanticScope,
-    failure_of,
-    finished_output,
-    outcome_of,
-    proposal,
-    scope,
-)
 from guardagent.types import Decision, thaw
 
 # --- arguments
@@ -162,7 +153,7 @@ def _takes(validator: Any, value: Any) -> bool:
 _NEEDS_APPROVAL = "its tool requires approval, and has not run"
 
 
-class PydanticInvocation(ToolInvocation[PydanticScope]):
+class PydanticInvocation(ToolInvocation[runs.PydanticScope]):
     """One call of a tool, or of an output function, which cannot wait for a reviewer.
 
     Args:
@@ -176,8 +167,8 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
 
     def __init__(
         self,
-        adapter: HostAdapter[PydanticScope],
-        run: PydanticRun,
+        adapter: HostAdapter[runs.PydanticScope],
+        run: runs.PydanticRun,
         arguments: PydanticArguments,
         args: Mapping[str, Any],
         ctx: Any,
@@ -201,8 +192,8 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
         note_run(self.guard, self.around.conversation, self._ctx.usage, self._ctx.usage.total_tokens)
         return {**super().options(), "agent": getattr(self._ctx.agent, "name", None)}
 
-    def inside(self, call: HostCall) -> PydanticScope:
-        return PydanticScope(call.conversation, self._run, call, permission=Permission(call.tool, call.args))
+    def inside(self, call: HostCall) -> runs.PydanticScope:
+        return runs.PydanticScope(call.conversation, self._run, call, permission=runs.Permission(call.tool, call.args))
 
     def tell(self, output: Any, line: str) -> Any:
         if self._tool is None:
@@ -212,14 +203,14 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
         return super().tell(plain_or_text(output), line)
 
     def outcome(self, output: Any) -> Outcome:
-        return outcome_of(output)
+        return runs.outcome_of(output)
 
     def failure(self, error: BaseException) -> Outcome | None:
-        return None if isinstance(error, ApprovalRequired) else failure_of(error)
+        return None if isinstance(error, ApprovalRequired) else runs.failure_of(error)
 
     def run(self, call: HostCall, work: Operation) -> Procedure[Any]:
         async def finish() -> Any:
-            return finished_output(self.name, await work.async_call())
+            return runs.finished_output(self.name, await work.async_call())
 
         life = self.guard.lifecycle
         try:
@@ -274,7 +265,7 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
 
     def _original(self, call: HostCall) -> HostCall:
         """Returns an approved call as the model proposed it, before the reviewer's edits."""
-        part = proposal(self._ctx.messages, call.id)
+        part = runs.proposal(self._ctx.messages, call.id)
         if part is None:
             return call
         validator, options = self._tool.args_validator, {"context": self._ctx.validation_context}
@@ -288,7 +279,7 @@ class PydanticInvocation(ToolInvocation[PydanticScope]):
             return call
 
 
-async def drive_call(run: PydanticRun, steps: Procedure[Any]) -> Any:
+async def drive_call(run: runs.PydanticRun, steps: Procedure[Any]) -> Any:
     """Runs the steps of a call. Of a denial, the model reads why.
 
     Raises:
@@ -307,7 +298,7 @@ async def drive_call(run: PydanticRun, steps: Procedure[Any]) -> Any:
 
 def may_pass(name: str, args: Mapping[str, Any]) -> bool:
     """Uses the permission of the call around, if it is for this tool and for these arguments."""
-    around = scope()
+    around = runs.scope()
     held = around.permission if around is not None else None
     if held is None or held.used or held.tool != name:
         return False

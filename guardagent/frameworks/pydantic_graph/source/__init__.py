@@ -14,7 +14,6 @@ from typing import Any
 from guardagent.errors import InputError
 from guardagent.frameworks.pydantic_graph import extractor as live
 from guardagent.frameworks.pydantic_graph.extractor.agents import is_agent
-from guardagent.frameworks.pydantic_graph.package import PACKAGES as PACKAGES
 from guardagent.frameworks.pydantic_graph.source import agents, classes
 from guardagent.frameworks.pydantic_graph.source.agents import Registration, function_name, only_string
 from guardagent.frameworks.pydantic_graph.source.classes import (
@@ -24,7 +23,6 @@ from guardagent.frameworks.pydantic_graph.source.classes import (
     is_node_class,
     node_class,
 )
-from guardagent.workflow.python_source.interpreter import Interpreter
 from guardagent.workflow.python_source.stubs import ClassStub, Method, ObjectStub, Program, make
 from guardagent.workflow.python_source.values import (
     UNKNOWN,
@@ -549,13 +547,8 @@ KINDS = (*agents.KINDS, *classes.KINDS, _BUILDER)
 
 
 extract = live.extract
-CONSTANTS: dict[str, object] = {}
+called = agents.called
 
 
 def is_workflow(value: object) -> bool:
     return isinstance(value, ObjectStub) and (is_agent(value) or live.is_graph(value))
-
-
-def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """The values of a call of a decorator or a function; None for other calls, as KINDS describes the classes."""
-    return agents.called(interpreter, target, arguments, line)

@@ -22,18 +22,7 @@ from guardagent.enforcement.calls import REPEATS
 from guardagent.enforcement.schema import read_object
 from guardagent.enforcement.tool_guard import gave_up
 from guardagent.errors import InputError, ToolDenied, ToolTimeoutError, error_text, name_hint
-from guardagent.frameworks.python.adapter.functions import (
-    ConversationSource,
-    Fn,
-    GuardedFunction,
-    add,
-    conversation_id,
-    current_agent,
-    ensure_attached,
-    guarded_call,
-    guarded_function,
-    tool_of,
-)
+from guardagent.frameworks.python.adapter import functions
 from guardagent.types import Decision, Verdict, unchecked_verdict
 
 # --- messages
@@ -141,7 +130,7 @@ def output_text(output: Any) -> str:
 
 # --- the calls of one message
 
-Tools = Mapping[str, Fn] | Iterable[Fn]
+Tools = Mapping[str, functions.Fn] | Iterable[functions.Fn]
 _WHY = "another call of the same message ended the run"
 _NOT_RUN = f"not run: {_WHY}"
 
@@ -168,7 +157,7 @@ def run_tool_calls(
     tools: Tools,
     guard: EnforcementPoint,
     *,
-    conversation: ConversationSource = None,
+    conversation: functions.ConversationSource = None,
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
@@ -188,9 +177,9 @@ def run_tool_calls(
     Raises:
         InputError: there is no conversation, or a tool is invalid.
     """
-    turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
+    turn = _ToolCallBatch(tools, guard, messages, functions.conversation_id(conversation), agent)
     turn.refuse_coroutines()
-    with guarded_call(turn.conversation, agent):
+    with functions.guarded_call(turn.conversation, agent):
         return drive(turn.steps(tool_calls))
 
 
@@ -199,7 +188,7 @@ async def arun_tool_calls(
     tools: Tools,
     guard: EnforcementPoint,
     *,
-    conversation: ConversationSource = None,
+    conversation: functions.ConversationSource = None,
     messages: Sequence[Any] | None = None,
     agent: str | None = None,
 ) -> ToolTurn:
@@ -207,8 +196,8 @@ async def arun_tool_calls(
 
     Plain functions run in the event loop, or in a thread if the policy limits their time.
     """
-    turn = _ToolCallBatch(tools, guard, messages, conversation_id(conversation), agent)
-    with guarded_call(turn.conversation, agent):
+    turn = _ToolCallBatch(tools, guard, messages, functions.conversation_id(conversation), agent)
+    with functions.guarded_call(turn.conversation, agent):
         return await adrive(turn.steps(tool_calls))
 
 
@@ -221,7 +210,7 @@ class _ProposedPythonCall:
 
     id: Any
     call: HostCall
-    function: GuardedFunction | None = None
+    function: functions.GuardedFunction | None = None
     problem: str | None = None
     verdict: Verdict = field(default_factory=lambda: unchecked_verdict("not judged"))
     inner: Verdict | None = None
@@ -244,7 +233,7 @@ class _ToolCallBatch:
     ) -> None:
         self.guard, self.conversation = guard, conversation
         self._functions = _guarded_functions(tools, guard)
-        self._options: dict[str, Any] = {"agent": agent or current_agent(), "step": secrets.token_hex(8)}
+        self._options: dict[str, Any] = {"agent": agent or functions.current_agent(), "step": secrets.token_hex(8)}
         if messages is not None:
             transcript = Transcript.of(guard, conversation)
             transcript.read(messages)
@@ -332,21 +321,22 @@ class _ToolCallBatch:
                 yield from self.guard.lifecycle.withdraw(proposed_call.call, _WHY)
 
 
-def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, GuardedFunction]:
+def _guarded_functions(tools: Tools, guard: EnforcementPoint) -> dict[str, functions.GuardedFunction]:
     """Returns the tools by name. A function that is not guarded yet is attached."""
     if isinstance(tools, Mapping):
         function = {
-            name: guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn, name)) for name, fn in tools.items()
+            name: functions.guarded_function(fn, guard) or functions.GuardedFunction(guard, functions.tool_of(fn, name))
+            for name, fn in tools.items()
         }
     else:
         function = {}
         for fn in tools:
-            guarded = guarded_function(fn, guard) or GuardedFunction(guard, tool_of(fn))
+            guarded = functions.guarded_function(fn, guard) or functions.GuardedFunction(guard, functions.tool_of(fn))
             if guarded.tool.name in function:
                 raise InputError(f"two tools are named {guarded.tool.name!r}; expected unique names")
             function[guarded.tool.name] = guarded
-    add(guard, [guarded.tool for guarded in function.values()])
-    ensure_attached(guard)
+    functions.add(guard, [guarded.tool for guarded in function.values()])
+    functions.ensure_attached(guard)
     return function
 
 
@@ -394,7 +384,7 @@ def run_agent(
     tools: Tools,
     guard: EnforcementPoint,
     *,
-    conversation: ConversationSource = None,
+    conversation: functions.ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
     """Calls a model and runs its tool calls until it answers, or the guard ends the run.
@@ -410,7 +400,7 @@ def run_agent(
     Raises:
         InputError: as `run_tool_calls`.
     """
-    return drive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
+    return drive(_steps(ask, messages, tools, guard, functions.conversation_id(conversation), max_turns))
 
 
 async def arun_agent(
@@ -419,11 +409,11 @@ async def arun_agent(
     tools: Tools,
     guard: EnforcementPoint,
     *,
-    conversation: ConversationSource = None,
+    conversation: functions.ConversationSource = None,
     max_turns: int = MAX_TURNS,
 ) -> Answer:
     """Runs an agent with coroutine functions, until it answers."""
-    return await adrive(_steps(ask, messages, tools, guard, conversation_id(conversation), max_turns))
+    return await adrive(_steps(ask, messages, tools, guard, functions.conversation_id(conversation), max_turns))
 
 
 def _steps(

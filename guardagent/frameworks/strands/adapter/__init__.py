@@ -25,11 +25,10 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from guardagent._support.execution import adrive
-from guardagent._support.requirements import require, require_parts, warn_untried
+from guardagent._support.requirements import require, require_parts
 from guardagent.frameworks.strands.package import DISTRIBUTIONS, EXTRA, TRIED
 
-require(DISTRIBUTIONS, EXTRA)
-warn_untried(TRIED)
+require(DISTRIBUTIONS, EXTRA, TRIED)
 
 from pydantic import BaseModel
 from strands import Agent
@@ -50,18 +49,12 @@ from guardagent.enforcement import EnforcementPoint, ToolSpec, make_ids_unique
 from guardagent.enforcement.host_adapter import UNREAD, HostAdapter
 from guardagent.enforcement.host_runs import Named
 from guardagent.errors import InputError, ToolDenied
+from guardagent.frameworks.strands.adapter import calls
 from guardagent.frameworks.strands.adapter.approvals import (
     is_structured_output,
     judged_end,
     reply_events,
     without_denied,
-)
-from guardagent.frameworks.strands.adapter.calls import (
-    StrandsArguments,
-    StrandsInvocation,
-    is_handoff,
-    is_result,
-    tool_events,
 )
 from guardagent.frameworks.strands.adapter.runs import (
     SURROUNDINGS,
@@ -346,24 +339,24 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
             InputError: one cannot be guarded, or a rule names a tool that is probably a misspelling of one.
         """
         refuse_executor(agent.tool_executor, self._unguarded)
-        tools = [tool for tool in _tools(agent) if not (is_structured_output(tool) or is_handoff(tool))]
+        tools = [tool for tool in _tools(agent) if not (is_structured_output(tool) or calls.is_handoff(tool))]
         with self._lock:
             for tool in tools:
                 self.listed.specs[str(tool.tool_name)] = self._read(agent, tool).spec
             update_servers(self.guard, agent, tools, self.listed.specs)
             self.listed.check()
 
-    def _read(self, agent: Any, tool: Any) -> StrandsArguments:
+    def _read(self, agent: Any, tool: Any) -> calls.StrandsArguments:
         """Reads the declaration of a tool again if it has changed. Guards the agent behind it."""
         known = _state(agent).known
         arguments = known.get(tool.tool_name)
         if arguments is None or arguments.tool is not tool or arguments.declared != tool.tool_spec:
-            arguments = known[tool.tool_name] = StrandsArguments.of(tool)
+            arguments = known[tool.tool_name] = calls.StrandsArguments.of(tool)
         if isinstance(tool, _AgentAsTool) and isinstance(tool.agent, Agent):
             self.guard_agent(tool.agent)
         return arguments
 
-    def _arguments_of(self, agent: Any, tool: Any) -> StrandsArguments:
+    def _arguments_of(self, agent: Any, tool: Any) -> calls.StrandsArguments:
         """Reads the arguments of a tool that is about to run, even if the agent has not had it before."""
         value = _state(agent).known.get(tool.tool_name)
         if value is None or value.tool is not tool:
@@ -462,7 +455,7 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
         if around is None or (around.run is None and around.call is None):
             around = self._begin(context.agent)  # a direct call
         read = partial(self._arguments_of, context.agent, tool)
-        invocation = StrandsInvocation(self, around, context, tool, tool_use.get("input"), options, read)
+        invocation = calls.StrandsInvocation(self, around, context, tool, tool_use.get("input"), options, read)
         try:
             call, args = await adrive(invocation.allowed())
         except ToolDenied as denied:
@@ -470,8 +463,8 @@ class StrandsAttachment(HostAdapter[StrandsScope]):
             result = {"toolUseId": str(tool_use.get("toolUseId")), "status": "error", "content": content}
             yield ToolResultEvent(result, exception=denied)
             return
-        running = tool_events(invocation.arguments, args, tool_use, state, options)
-        async with aclosing(invocation.stream(call, running, is_last=is_result)) as events:
+        running = calls.tool_events(invocation.arguments, args, tool_use, state, options)
+        async with aclosing(invocation.stream(call, running, is_last=calls.is_result)) as events:
             async for event in events:
                 yield event
 
@@ -486,7 +479,7 @@ class _AgentState:
     """
 
     checked: bool = False
-    known: dict[str, StrandsArguments] = field(default_factory=dict)
+    known: dict[str, calls.StrandsArguments] = field(default_factory=dict)
 
 
 def _state(agent: Any) -> _AgentState:

@@ -11,67 +11,54 @@ from litellm.types.utils import Delta, ModelResponse, ModelResponseStream, Strea
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats import (
-    Data,
-    GatewayCall,
-    ModelApi,
-    ModelMessage,
-    Rewriting,
-    ShownHistory,
-    add_result,
-    as_json,
-    call_id,
-    content_text,
-    listed,
-    member,
-    outcome_of,
-    refuse_kind,
-)
+from guardagent.frameworks.litellm.adapter import formats
 
 _RICH = ("reasoning_content", "thinking_blocks", "audio", "images", "annotations", "provider_specific_fields")
 _LEGACY = "'functions' and 'function_call' name no id of a call, so no result can be confirmed; expected 'tools'"
 
 
-class ChatApi(ModelApi):
+class ChatApi(formats.ModelApi):
     """`/chat/completions`."""
 
     call_type = "acompletion"
 
-    def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
+    def tools(self, data: formats.Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("functions") or data.get("function_call"):
             raise InputError(_LEGACY)
         if data.get("web_search_options") is not None:
-            refuse_kind("web_search_options", unguarded)
+            formats.refuse_kind("web_search_options", unguarded)
         tools = []
-        for definition in listed(data, "tools"):
-            tool = member(definition, "a tool")
+        for definition in formats.listed(data, "tools"):
+            tool = formats.member(definition, "a tool")
             if tool.get("type", "function") != "function":
-                refuse_kind(str(tool.get("type")), unguarded)
+                formats.refuse_kind(str(tool.get("type")), unguarded)
                 continue
-            tools.append(_spec(member(tool.get("function"), "the function of a tool")))
+            tools.append(_spec(formats.member(tool.get("function"), "the function of a tool")))
         if tools and data.get("n") not in (None, 1):
             raise InputError("the calls of several choices are alternatives, of which no guard knows one; expected n=1")
         return tools
 
-    def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
-        messages = [member(message, "a message") for message in listed(data, "messages")]
-        calls: list[GatewayCall] = []
+    def history(self, data: formats.Data, unguarded: Collection[str]) -> formats.ShownHistory:  # noqa: ARG002 - one interface
+        messages = [formats.member(message, "a message") for message in formats.listed(data, "messages")]
+        calls: list[formats.GatewayCall] = []
         results: dict[str, Outcome] = {}
         for message in messages:
             if message.get("role") == "function" or message.get("function_call"):
                 raise InputError(_LEGACY)
             calls += [_call(call) for call in message.get("tool_calls") or ()]
             if message.get("role") == "tool":
-                add_result(results, message.get("tool_call_id"), outcome_of(message.get("content")))
+                formats.add_result(results, message.get("tool_call_id"), formats.outcome_of(message.get("content")))
         plain = [
-            {"role": str(chat_message.get("role")), "content": content_text(chat_message.get("content"))}
+            {"role": str(chat_message.get("role")), "content": formats.content_text(chat_message.get("content"))}
             for chat_message in messages
         ]
         users = [entry["content"] for entry in plain if entry["role"] == "user"]
         last = plain[-1]["role"] if plain else ""
-        return ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
+        return formats.ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
 
-    def with_feedback(self, data: Data, message: ModelMessage, denials: Mapping[int, str]) -> dict[str, Any]:
+    def with_feedback(
+        self, data: formats.Data, message: formats.ModelMessage, denials: Mapping[int, str]
+    ) -> dict[str, Any]:
         proposed = message.body["choices"][0]["message"]
         ids = [call.id or f"call_{at}" for at, call in enumerate(message.calls)]
         calls = [
@@ -82,7 +69,7 @@ class ChatApi(ModelApi):
         replies = [{"role": "tool", "tool_call_id": ids[at], "content": text} for at, text in denials.items()]
         return {**data, "messages": [*data["messages"], spoken, *replies]}
 
-    def read(self, response: Any, unguarded: Collection[str]) -> ModelMessage:  # noqa: ARG002 - one interface
+    def read(self, response: Any, unguarded: Collection[str]) -> formats.ModelMessage:  # noqa: ARG002 - one interface
         if not isinstance(response, ModelResponse | _JoinedStream):
             raise InputError(f"the response is a {type(response).__name__}; expected that of one model")
         body = response if isinstance(response, _JoinedStream) else response.model_dump()
@@ -93,11 +80,11 @@ class ChatApi(ModelApi):
         if calls and len(messages) > 1:
             raise InputError("several choices of a response have tool calls; expected one choice")
         texts = [
-            content_text([content_text(message.get("content")), message]) for message in messages
+            formats.content_text([formats.content_text(message.get("content")), message]) for message in messages
         ]  # with its `refusal`
-        return ModelMessage(body, calls, texts)
+        return formats.ModelMessage(body, calls, texts)
 
-    def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ModelResponse:
+    def rewritten(self, response: Any, message: formats.ModelMessage, changes: formats.Rewriting) -> ModelResponse:
         body = dict(message.body)
         body["choices"] = [_choice(choice, changes) for choice in message.body["choices"]]
         model_response = ModelResponse(**body)
@@ -134,7 +121,9 @@ class ChatApi(ModelApi):
     def joins_alike(self, frames: Sequence[Any], response: Any) -> bool:
         return isinstance(response, _JoinedStream) and _is_orderly(frames)
 
-    def restreamed(self, frames: Sequence[Any], response: Any, message: ModelMessage, changes: Rewriting) -> list[Any]:
+    def restreamed(
+        self, frames: Sequence[Any], response: Any, message: formats.ModelMessage, changes: formats.Rewriting
+    ) -> list[Any]:
         if not changes.calls:
             return super().restreamed(frames, response, message, changes)
         calls = [
@@ -142,7 +131,7 @@ class ChatApi(ModelApi):
                 "id": call.id,
                 "type": "function",
                 "index": at,
-                "function": {"name": call.name, "arguments": as_json(call.args)},
+                "function": {"name": call.name, "arguments": formats.as_json(call.args)},
             }
             for at, call in enumerate(changes.calls.values())
         ]
@@ -171,7 +160,7 @@ class ChatApi(ModelApi):
 def _spec(function: Mapping[str, Any]) -> ToolSpec:
     schema = function.get("parameters") or {}
     return ToolSpec(
-        tool_name(function), member(schema, "the parameters of a tool"), str(function.get("description", ""))
+        tool_name(function), formats.member(schema, "the parameters of a tool"), str(function.get("description", ""))
     )
 
 
@@ -187,14 +176,16 @@ def tool_name(declaration: Mapping[str, Any]) -> str:
     return name
 
 
-def _call(value: Any) -> GatewayCall:
+def _call(value: Any) -> formats.GatewayCall:
     """Reads a call. One that is not a call of a function is refused, since nothing could judge it."""
-    call = member(value, "a tool call")
+    call = formats.member(value, "a tool call")
     if call.get("type") not in (None, "function"):
         raise InputError(f"a tool call is of the type {call.get('type')!r}; expected calls of functions")
-    function = member(call.get("function"), "the function of a tool call")
+    function = formats.member(call.get("function"), "the function of a tool call")
     name = function.get("name")
-    return GatewayCall(call_id(call.get("id")), name if isinstance(name, str) else "", function.get("arguments"))
+    return formats.GatewayCall(
+        formats.call_id(call.get("id")), name if isinstance(name, str) else "", function.get("arguments")
+    )
 
 
 def _readable(args: Any) -> str:
@@ -206,19 +197,19 @@ def _readable(args: Any) -> str:
     return args or "{}"
 
 
-def _choice(choice: Mapping[str, Any], changes: Rewriting) -> dict[str, Any]:
+def _choice(choice: Mapping[str, Any], changes: formats.Rewriting) -> dict[str, Any]:
     message = dict(choice.get("message") or {})
     calls = message.pop("tool_calls", None) or ()
     kept = [_kept(call, changes.calls[at]) for at, call in enumerate(calls) if at in changes.calls]
     if not kept:
         return {**choice, "message": {"role": "assistant", "content": changes.note}, "finish_reason": "stop"}
-    note = [text for text in (content_text(message.get("content")), changes.note) if text]
+    note = [text for text in (formats.content_text(message.get("content")), changes.note) if text]
     message["content"] = "\n\n".join(note) if changes.note else message.get("content")
     return {**choice, "message": {**message, "tool_calls": kept}, "finish_reason": "tool_calls"}
 
 
-def _kept(call: Mapping[str, Any], judged: GatewayCall) -> dict[str, Any]:
-    return {**call, "id": judged.id, "function": {**call["function"], "arguments": as_json(judged.args)}}
+def _kept(call: Mapping[str, Any], judged: formats.GatewayCall) -> dict[str, Any]:
+    return {**call, "id": judged.id, "function": {**call["function"], "arguments": formats.as_json(judged.args)}}
 
 
 def _about(response: Any) -> dict[str, Any]:

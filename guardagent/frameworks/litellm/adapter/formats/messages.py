@@ -8,25 +8,7 @@ from typing import Any
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.enforcement.schema import read_object
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats import (
-    Data,
-    GatewayCall,
-    ModelApi,
-    ModelMessage,
-    Rewriting,
-    ShownHistory,
-    add_result,
-    as_json,
-    call_id,
-    content_text,
-    listed,
-    member,
-    outcome_of,
-    refuse_kind,
-    sse_data,
-    sse_frame,
-    sse_frames,
-)
+from guardagent.frameworks.litellm.adapter import formats
 from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 
 _ANY = {"type": "object"}
@@ -34,48 +16,52 @@ _PARTIAL = "partial_json"
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-class MessagesApi(ModelApi):
+class MessagesApi(formats.ModelApi):
     """`/v1/messages`."""
 
     call_type = "anthropic_messages"
 
-    def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
+    def tools(self, data: formats.Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("mcp_servers"):
-            refuse_kind("mcp", unguarded)
+            formats.refuse_kind("mcp", unguarded)
         tools = []
-        for definition in listed(data, "tools"):
-            tool = member(definition, "a tool")
+        for definition in formats.listed(data, "tools"):
+            tool = formats.member(definition, "a tool")
             kind = tool.get("type") or "custom"
             if kind != "custom":
-                refuse_kind(str(kind), unguarded)
+                formats.refuse_kind(str(kind), unguarded)
             schema = tool.get("input_schema") or ({} if kind == "custom" else _ANY)
             name = tool_name(tool) if kind == "custom" else str(tool.get("name") or kind)
-            tools.append(ToolSpec(name, member(schema, "the schema of a tool"), str(tool.get("description", ""))))
+            tools.append(
+                ToolSpec(name, formats.member(schema, "the schema of a tool"), str(tool.get("description", "")))
+            )
         return tools
 
-    def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:  # noqa: ARG002 - one interface
-        messages = [member(message, "a message") for message in listed(data, "messages")]
-        calls: list[GatewayCall] = []
+    def history(self, data: formats.Data, unguarded: Collection[str]) -> formats.ShownHistory:  # noqa: ARG002 - one interface
+        messages = [formats.member(message, "a message") for message in formats.listed(data, "messages")]
+        calls: list[formats.GatewayCall] = []
         results: dict[str, Outcome] = {}
         for message in messages:
             blocks = _blocks(message.get("content"))
             calls += _calls(blocks)
             for block in blocks:
                 if block.get("type") == "tool_result":
-                    outcome = outcome_of(block.get("content"), failed=bool(block.get("is_error")))
-                    add_result(results, block.get("tool_use_id"), outcome)
+                    outcome = formats.outcome_of(block.get("content"), failed=bool(block.get("is_error")))
+                    formats.add_result(results, block.get("tool_use_id"), outcome)
         plain = [
-            {"role": str(chat_message.get("role")), "content": content_text(chat_message.get("content"))}
+            {"role": str(chat_message.get("role")), "content": formats.content_text(chat_message.get("content"))}
             for chat_message in messages
         ]
         users = [entry["content"] for entry in plain if entry["role"] == "user" and entry["content"]]
         last = messages[-1] if messages else {}
         answers = any(block.get("type") == "tool_result" for block in _blocks(last.get("content")))
-        return ShownHistory(
+        return formats.ShownHistory(
             plain, calls, results, users[-1] if users else "", last.get("role") == "user" and not answers
         )
 
-    def with_feedback(self, data: Data, message: ModelMessage, denials: Mapping[int, str]) -> dict[str, Any]:
+    def with_feedback(
+        self, data: formats.Data, message: formats.ModelMessage, denials: Mapping[int, str]
+    ) -> dict[str, Any]:
         replies = [
             {"type": "tool_result", "tool_use_id": message.calls[at].id, "content": text, "is_error": True}
             for at, text in denials.items()
@@ -83,14 +69,14 @@ class MessagesApi(ModelApi):
         spoken = {"role": "assistant", "content": [_readable(block) for block in message.body["content"]]}
         return {**data, "messages": [*data["messages"], spoken, {"role": "user", "content": replies}]}
 
-    def read(self, response: Any, unguarded: Collection[str]) -> ModelMessage:  # noqa: ARG002 - one interface
-        body = member(response, "the response")
+    def read(self, response: Any, unguarded: Collection[str]) -> formats.ModelMessage:  # noqa: ARG002 - one interface
+        body = formats.member(response, "the response")
         if body.get("type") != "message" or not isinstance(body.get("content"), list):
             raise InputError("the response has another form; expected a message of Anthropic's API")
         blocks = _blocks(body["content"])
-        return ModelMessage({**body, "content": blocks}, _calls(blocks), [content_text(blocks)])
+        return formats.ModelMessage({**body, "content": blocks}, _calls(blocks), [formats.content_text(blocks)])
 
-    def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> Any:  # noqa: ARG002 - one interface
+    def rewritten(self, response: Any, message: formats.ModelMessage, changes: formats.Rewriting) -> Any:  # noqa: ARG002 - one interface
         blocks: list[dict[str, Any]] = []
         note = [{"type": "text", "text": changes.note}] if changes.note else []
         if not changes.calls:
@@ -109,11 +95,11 @@ class MessagesApi(ModelApi):
     # --- streams
 
     def frames(self, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        return sse_frames(chunks)
+        return formats.sse_frames(chunks)
 
     def has_call(self, frame: Any) -> bool:
         try:
-            data = sse_data(frame) or {}
+            data = formats.sse_data(frame) or {}
         except InputError:
             return True
         return (isinstance(data.get("message"), dict) and bool(data["message"].get("content"))) or (
@@ -125,28 +111,28 @@ class MessagesApi(ModelApi):
         blocks: dict[int, dict[str, Any]] = {}
         ended = False
         for frame in frames:
-            data = sse_data(frame) or {}
+            data = formats.sse_data(frame) or {}
             kind = data.get("type")
             if kind == "message_start":
-                message = member(data.get("message"), "the message")
+                message = formats.member(data.get("message"), "the message")
                 if message.get("content"):
                     raise InputError("the stream begins with content, which clients read differently")
             elif kind == "content_block_start":
                 if int(data["index"]) in blocks:
                     raise InputError("a part of the message begins twice, which clients read differently")
-                blocks[int(data["index"])] = member(data.get("content_block"), "a part of the message")
+                blocks[int(data["index"])] = formats.member(data.get("content_block"), "a part of the message")
             elif kind == "content_block_delta":
-                _extend(blocks[int(data["index"])], member(data.get("delta"), "a part of the message"))
+                _extend(blocks[int(data["index"])], formats.member(data.get("delta"), "a part of the message"))
             elif kind == "message_delta" and message is not None:
                 usage = {**(message.get("usage") or {}), **(data.get("usage") or {})}
-                message = {**message, **member(data.get("delta"), "the end of the message"), "usage": usage}
+                message = {**message, **formats.member(data.get("delta"), "the end of the message"), "usage": usage}
             ended = ended or kind == "message_stop"
         if message is None or not ended:
             raise InputError("the stream of the model is incomplete")
         return {**message, "content": [_whole(blocks[at]) for at in sorted(blocks)]}
 
     def streamed(self, response: Mapping[str, Any]) -> Iterable[bytes]:
-        return map(sse_frame, _events(response))
+        return map(formats.sse_frame, _events(response))
 
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -165,7 +151,7 @@ def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _in_parts(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Returns the start of a block and its deltas."""
     if block.get("type") == "tool_use":
-        return {**block, "input": {}}, [{"type": "input_json_delta", _PARTIAL: as_json(block["input"])}]
+        return {**block, "input": {}}, [{"type": "input_json_delta", _PARTIAL: formats.as_json(block["input"])}]
     if block.get("type") not in ("text", "thinking"):
         return dict(block), []
     names = [(kind, name) for kind, name in _DELTAS.items() if block.get(name)]
@@ -203,12 +189,15 @@ def _whole(block: Mapping[str, Any]) -> dict[str, Any]:
 def _blocks(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str) or content is None:
         return [{"type": "text", "text": content}] if content else []
-    return [member(part, "a part of a message") for part in content]
+    return [formats.member(part, "a part of a message") for part in content]
 
 
-def _calls(blocks: Iterable[Mapping[str, Any]]) -> list[GatewayCall]:
+def _calls(blocks: Iterable[Mapping[str, Any]]) -> list[formats.GatewayCall]:
     uses = [block for block in blocks if block.get("type") == "tool_use"]
-    return [GatewayCall(call_id(use.get("id")), str(use.get("name") or ""), use.get("input")) for use in uses]
+    return [
+        formats.GatewayCall(formats.call_id(use.get("id")), str(use.get("name") or ""), use.get("input"))
+        for use in uses
+    ]
 
 
 def _readable(block: Mapping[str, Any]) -> dict[str, Any]:

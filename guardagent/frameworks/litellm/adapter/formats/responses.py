@@ -11,65 +11,55 @@ from pydantic import BaseModel
 
 from guardagent.enforcement import Outcome, ToolSpec
 from guardagent.errors import InputError
-from guardagent.frameworks.litellm.adapter.formats import (
-    Data,
-    GatewayCall,
-    ModelApi,
-    ModelMessage,
-    Rewriting,
-    ShownHistory,
-    add_result,
-    as_json,
-    call_id,
-    content_text,
-    listed,
-    member,
-    outcome_of,
-    refuse_kind,
-)
+from guardagent.frameworks.litellm.adapter import formats
 from guardagent.frameworks.litellm.adapter.formats.chat import tool_name
 
 _CALL, _RESULT = "function_call", "function_call_output"
 _ENDS = ("response.completed", "response.incomplete")
 
 
-class ResponsesApi(ModelApi):
+class ResponsesApi(formats.ModelApi):
     """`/responses`."""
 
     call_type = "aresponses"
     says_all_twice = True
 
-    def tools(self, data: Data, unguarded: Collection[str]) -> list[ToolSpec]:
+    def tools(self, data: formats.Data, unguarded: Collection[str]) -> list[ToolSpec]:
         if data.get("background"):
             raise InputError("a response in the background is read without a guard; expected 'background: false'")
         tools = []
-        for definition in listed(data, "tools"):
-            tool = member(definition, "a tool")
+        for definition in formats.listed(data, "tools"):
+            tool = formats.member(definition, "a tool")
             if tool.get("type") != "function":
-                refuse_kind(str(tool.get("type")), unguarded)
+                formats.refuse_kind(str(tool.get("type")), unguarded)
                 continue
-            schema = member(tool.get("parameters") or {}, "the parameters of a tool")
+            schema = formats.member(tool.get("parameters") or {}, "the parameters of a tool")
             tools.append(ToolSpec(tool_name(tool), schema, str(tool.get("description") or "")))
         return tools
 
-    def history(self, data: Data, unguarded: Collection[str]) -> ShownHistory:
+    def history(self, data: formats.Data, unguarded: Collection[str]) -> formats.ShownHistory:
         items = _items(data)
-        calls: list[GatewayCall] = []
+        calls: list[formats.GatewayCall] = []
         results: dict[str, Outcome] = {}
         for item in items:
             if item.get("type") == _CALL:
                 calls.append(_call(item))
             elif item.get("type") == _RESULT:
-                add_result(results, item.get("call_id"), outcome_of(item.get("output")))
+                formats.add_result(results, item.get("call_id"), formats.outcome_of(item.get("output")))
             else:
                 _refuse_other_call(item, unguarded)
         spoken = [message for message in items if message.get("role")]
-        plain = [{"role": str(message["role"]), "content": content_text(message.get("content"))} for message in spoken]
+        plain = [
+            {"role": str(message["role"]), "content": formats.content_text(message.get("content"))}
+            for message in spoken
+        ]
         users = [entry["content"] for entry in plain if entry["role"] == "user"]
         last = items[-1].get("role") if items else None
-        return ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
+        return formats.ShownHistory(plain, calls, results, users[-1] if users else "", last == "user")
 
-    def with_feedback(self, data: Data, message: ModelMessage, denials: Mapping[int, str]) -> dict[str, Any]:
+    def with_feedback(
+        self, data: formats.Data, message: formats.ModelMessage, denials: Mapping[int, str]
+    ) -> dict[str, Any]:
         ids = [call.id or f"call_{at}" for at, call in enumerate(message.calls)]
         spoken, at = [], 0
         for item in message.body["output"]:
@@ -80,23 +70,27 @@ class ResponsesApi(ModelApi):
         replies = [{"type": _RESULT, "call_id": ids[at], "output": text} for at, text in denials.items()]
         return {**data, "input": [*_items(data), *spoken, *replies]}
 
-    def read(self, response: Any, unguarded: Collection[str]) -> ModelMessage:
+    def read(self, response: Any, unguarded: Collection[str]) -> formats.ModelMessage:
         if not isinstance(response, ResponsesAPIResponse):
             raise InputError(f"the response is a {type(response).__name__}; expected one of the Responses API")
         if response.status in ("queued", "in_progress"):
             raise InputError("the response is not complete; expected 'background: false'")
         body = response.model_dump()
-        items = [member(output_item, "a part of the response") for output_item in body["output"]]
+        items = [formats.member(output_item, "a part of the response") for output_item in body["output"]]
         for item in items:
             if item.get("type") != _CALL:
                 _refuse_other_call(item, unguarded)
         calls = [_call(output_item) for output_item in items if output_item.get("type") == _CALL]
         texts = [
-            content_text(output_item.get("content")) for output_item in items if output_item.get("type") == "message"
+            formats.content_text(output_item.get("content"))
+            for output_item in items
+            if output_item.get("type") == "message"
         ]
-        return ModelMessage({**body, "output": items}, calls, ["\n".join(texts)])
+        return formats.ModelMessage({**body, "output": items}, calls, ["\n".join(texts)])
 
-    def rewritten(self, response: Any, message: ModelMessage, changes: Rewriting) -> ResponsesAPIResponse:
+    def rewritten(
+        self, response: Any, message: formats.ModelMessage, changes: formats.Rewriting
+    ) -> ResponsesAPIResponse:
         responses_apiresponse = ResponsesAPIResponse(
             **{**message.body, "output": _rewritten_items(message.body["output"], changes)}
         )
@@ -117,7 +111,7 @@ class ResponsesApi(ModelApi):
             return True
         ended = getattr(frame, "response", None)
         items = [*([item] if item is not None else []), *(getattr(ended, "output", None) or ())]
-        return any(str(member(item, "a part").get("type", "")).endswith("_call") for item in items)
+        return any(str(formats.member(item, "a part").get("type", "")).endswith("_call") for item in items)
 
     def assembled(self, frames: Sequence[Any]) -> ResponsesAPIResponse:
         ends = [frame for frame in frames if str(getattr(frame, "type", "")) in _ENDS or _kind(frame) in _ENDS]
@@ -136,15 +130,15 @@ def _kind(event: Any) -> str:
     return str(getattr(kind, "value", kind))
 
 
-def _items(data: Data) -> list[dict[str, Any]]:
+def _items(data: formats.Data) -> list[dict[str, Any]]:
     content = data.get("input")
     if isinstance(content, str):
         return [{"role": "user", "content": content}]
-    return [member(input_item, "a part of the input") for input_item in listed(data, "input")]
+    return [formats.member(input_item, "a part of the input") for input_item in formats.listed(data, "input")]
 
 
-def _call(item: Mapping[str, Any]) -> GatewayCall:
-    return GatewayCall(call_id(item.get("call_id")), str(item.get("name") or ""), item.get("arguments"))
+def _call(item: Mapping[str, Any]) -> formats.GatewayCall:
+    return formats.GatewayCall(formats.call_id(item.get("call_id")), str(item.get("name") or ""), item.get("arguments"))
 
 
 def _refuse_other_call(item: Mapping[str, Any], unguarded: Collection[str]) -> None:
@@ -158,10 +152,10 @@ def _refuse_other_call(item: Mapping[str, Any], unguarded: Collection[str]) -> N
     if (base != kind or kind.startswith("mcp_")) and not any(
         allowed_kind.startswith(base.partition("_")[0]) for allowed_kind in unguarded
     ):
-        refuse_kind(base, unguarded)
+        formats.refuse_kind(base, unguarded)
 
 
-def _rewritten_items(items: Iterable[Mapping[str, Any]], changes: Rewriting) -> list[dict[str, Any]]:
+def _rewritten_items(items: Iterable[Mapping[str, Any]], changes: formats.Rewriting) -> list[dict[str, Any]]:
     content = [{"type": "output_text", "text": changes.note, "annotations": []}]
     about = {"type": "message", "id": f"msg_{secrets.token_hex(16)}", "status": "completed", "role": "assistant"}
     note = [{**about, "content": content}] if changes.note else []
@@ -175,7 +169,7 @@ def _rewritten_items(items: Iterable[Mapping[str, Any]], changes: Rewriting) -> 
             continue
         if at in changes.calls:
             judged = changes.calls[at]
-            rewritten.append({**item, "call_id": judged.id, "arguments": as_json(judged.args)})
+            rewritten.append({**item, "call_id": judged.id, "arguments": formats.as_json(judged.args)})
         at += 1
     return [*rewritten, *note]
 

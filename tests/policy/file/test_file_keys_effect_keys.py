@@ -9,7 +9,7 @@ import pytest
 from guardagent import load_policies, verify
 from guardagent.enforcement import ToolGuard, ToolSpec
 from guardagent.errors import ContentError
-from guardagent.policy.file.effect_keys import LEVELS, worst_effect, worst_of
+from guardagent.policy.file.file_keys import LEVELS, worst_effect, worst_of
 from guardagent.types import Decision
 from guardagent.workflow.model.graph import Edge, Graph, Node
 

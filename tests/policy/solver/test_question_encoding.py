@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from guardagent.errors import InputError
-from guardagent.policy.solver.encoding import Encoding, Question, SmtError
+from guardagent.policy.solver.question import Encoding, Question, SmtError
 from guardagent.policy.solver.sources import shared_contexts
 from guardagent.policy.solver.z3_text import INT, MEMORY, REAL, STRING, Sort, VariableDeclaration, new_context
 from tests.policy.smt_policies import ENUMERATION, VARIABLES, policy, values

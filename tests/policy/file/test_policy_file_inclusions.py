@@ -10,8 +10,7 @@ import pytest
 
 from guardagent import Decision, load_policies
 from guardagent.errors import InputError
-from guardagent.policy.file.inclusions import MERGING, policy_contents
-from guardagent.policy.file.policy_file import PolicyFile, read_policy_file
+from guardagent.policy.file.policy_file import MERGING, PolicyFile, policy_contents, read_policy_file
 
 Write = Callable[..., Path]
 EMAIL = """\
