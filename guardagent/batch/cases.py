@@ -10,6 +10,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -64,7 +65,8 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
     not be checked in a history whose times go back.
     """
     verdict = _check(policies, case)
-    times = [event.time for event in (*case.history, Event("", {}, time=case.now)) if event.time is not None]
+    instants = (*(event.time for event in case.history), case.now)
+    times = [each.timestamp() if isinstance(each, datetime) else each for each in instants if each is not None]
     if verdict.errors and any(later < earlier for earlier, later in pairwise(times)):
         verdict = verdict.changed(reasons=(*verdict.reasons, _GOES_BACK))
     unknown = sorted({event.tool for event in case.history if event.tool and event.status == "unknown"})

@@ -82,6 +82,31 @@ def result(label: int, *rules: str, expected: int | None = None, wanted: tuple[s
     return Result(1, "", "{}", label, rules, expected_label=expected, expected_rules=wanted)
 
 
+def test_what_the_user_has_said_is_in_the_messages_of_a_case() -> None:
+    policies = load_policies(
+        text="""
+version: 1
+policies:
+  - {id: named, temporal: "forall(refund(order=o), mentions(text(user), o))"}
+"""
+    )
+    said = [{"role": "user", "content": "Refund order W1, please."}]
+    record = {"id": "a", "messages": said, "proposed": {"tool": "refund", "args": {"order": "W1"}}}
+    assert judged(policies, record).label == 0
+    assert judged(policies, {**record, "messages": [{**said[0], "content": "Refund W2."}]}).rules == ("named",)
+    assert judged(policies, {**record, "messages": []}).errors == ("named: the host gives no messages",)
+    with pytest.raises(ContentError, match=r"messages\[0\]"):
+        judged(policies, {**record, "messages": ["Refund W1."]})
+
+
+@pytest.mark.parametrize("now", ["2026-01-31T12:00:00Z", 1.0])
+def test_times_that_go_back_are_named_where_they_decide(now: Any) -> None:
+    policies = load_policies(data={"version": 1, "policies": [{"id": "r", "temporal": "forall(pay(), elapsed < 9)"}]})
+    history = [{"tool": "a", "time": at} for at in ("2026-01-31T12:00:01Z", "2026-01-31T12:00:00Z")]
+    verdict = judged(policies, {"id": "a", "history": history, "now": now, "proposed": {"tool": "pay"}})
+    assert ("in their order" in verdict.reasons[-1]) is bool(verdict.errors)
+
+
 def test_only_what_is_expected_can_differ() -> None:
     """A label, a set of rules, or both."""
     assert not difference(result(1, "a"))

@@ -72,9 +72,10 @@ def disagreement(rule: str, judged_case: JudgedCase) -> str:
     if others := [other for other in case.rules or () if other != rule]:
         return f"{name} names {others[0]!r:.100}, but judges this rule alone; expected rules {[rule]} or []"
     if judged_case.outcome == "unknown" and expects_violation(case, rule):
+        why = "; ".join((*verdict.errors, *verdict.reasons[len(verdict.errors) :]))  # hints follow a reason for each
         return (
-            f"{name} expects a violation, but the call is denied only because something is unknown: "
-            f"{'; '.join(verdict.reasons):.400}; give the case the missing values, or expect rules []"
+            f"{name} expects a violation, but the call is denied only because something is unknown: {why:.400}; give "
+            "the case the missing values, or expect rules []"
         )
     if case.label not in (None, verdict.label) or (case.rules is not None and set(case.rules) != set(verdict.rules)):
         return f"{name}: expected {_expectation(case)}, got {_shown_verdict(verdict)}; the rule or the case is wrong"

@@ -307,8 +307,9 @@ class GroupReader:
 
         One about other sentences does not: its call may be denied for what it asks about.
         """
-        is_about = self._asks_about(question, ambiguity) and question.witness is not None
-        return is_about and self._differ_at(question.witness, first, second)
+        if question.witness is None or not self._asks_about(question, ambiguity):
+            return False
+        return self._differ_at(question.witness, first, second)
 
     def _asks_about(self, question: ReviewQuestion, ambiguity: Ambiguity) -> bool:
         return self._context.sentence(ambiguity.sentence).hash in question.sentences

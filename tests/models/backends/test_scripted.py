@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from guardagent import ContentError, InputError, ModelError
-from guardagent.models import Message, backend_names, backends, load_model
+from guardagent.models import Message, backends, load_model
 from guardagent.testing import ScriptedModel
 from tests.conftest import Write
 
@@ -18,7 +18,7 @@ ASK = [Message("user", "Hello?")]
 def test_the_backends_are_the_files_of_the_folder() -> None:
     """A new backend is a new file."""
     files = {file.stem for file in Path(backends.__file__).parent.glob("[!_]*.py")}
-    assert {"folder", "litellm", "openai", "scripted"} <= files == {*backend_names()}
+    assert {"folder", "litellm", "openai", "scripted"} <= files
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "5", '{"answer": 5}', '{"answer": "a", "error": "b"}', '{"reply": "a"}'])

@@ -18,6 +18,7 @@ from guardagent.policy.documents import read_document
 from guardagent.translation.context import TranslationContext
 from guardagent.translation.drafting import DraftAuthor, draft_batches, draft_text, read_draft, usable_part
 from guardagent.translation.drafts import Draft, Problem, RuleDraft
+from guardagent.translation.examination import examine
 from guardagent.translation.requests import ModelRequests
 from tests.models.conftest import Serve, serve
 from tests.models.server import Reply, status, text
@@ -334,3 +335,21 @@ def test_a_long_list_is_split(tmp_path: Path) -> None:
     path = tmp_path / "POLICY.md"
     path.write_text("A refund needs:\n\n" + "".join(f"- the form {number},\n" for number in range(12)))
     assert [len(draft_batch) for draft_batch in draft_batches(read_document(path).sentences)] == [8, 5]
+
+
+def test_a_declaration_is_corrected_alone_and_sinks_only_the_rules_that_use_it(serve: Serve, tmp_path: Path) -> None:
+    """With other parameters it is the same. The request shows the rules that use it, without most of their cases."""
+    bad = "declarations: {define: {few(action): action < 5, unused(action): action < 5}}\n"
+    limit = DRAFT.removeprefix("rules:\n").partition("  - id: card_checked")[0]
+    other = limit.replace("loan_limit", "card_checked").replace("sentence: 4", "sentence: 5")
+    other = other.replace("at most five books on loan", "Before a book is lent, the card is checked")
+    answers = iter((f"rules:\n{limit.replace('n < 5', 'few(n)')}{other}{bad}", bad, bad.replace("action", "number")))
+    server = serve(translator(draft=lambda _: next(answers)))
+    model = ModelRequests(Meter(load_model("openai/test")), Prompts())
+    result = DraftAuthor(context(tmp_path), model, examine).drafts([(4, 5)])[0]
+    assert result.draft is not None
+    assert not [problem for problem in result.problems if problem.fatal]
+    assert result.draft.declarations == {"define": {"few(number)": "number < 5"}}
+    requests = [request["messages"][-1]["content"].rpartition("have faults")[2] for request in server.requests]
+    assert "'action' is a word of the language" in requests[1]
+    assert not re.search("unused|card_checked|sixth", requests[1])
