@@ -250,25 +250,27 @@ def _written(value: Fraction, *, decimal: bool) -> str:
 # --- the changed words of two sentences
 
 _WORD = re.compile(r"`+[^`]*`+[,.;]?|\"(?:[^\"\\]|\\.)*\"[,.;]?|[^\s`\"]+")
-_AROUND = 3  # unchanged words that are shown on both sides
+_TOKEN = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.]+|[^\s\w\"]")  # of a formula
+_AROUND = {_WORD: 3, _TOKEN: 5}  # unchanged parts that are shown on both sides
 
 
-def difference(before: str, after: str) -> str:
+def difference(before: str, after: str, parts: re.Pattern[str] = _WORD) -> str:
     """The changed part of a sentence, with some words around it: `«is at most 5.» becomes «is at most 6.»`."""
-    old, new = list(_WORD.finditer(before)), list(_WORD.finditer(after))
+    old, new = list(parts.finditer(before)), list(parts.finditer(after))
     same = _common(old, new)
     rest = min(_common(old[::-1], new[::-1]), min(len(old), len(new)) - same)
-    return f"«{_shown(before, old, same, rest)}» becomes «{_shown(after, new, same, rest)}»"
+    around = max(0, same - _AROUND[parts]), max(0, rest - _AROUND[parts])
+    return f"«{_shown(before, old, *around)}» becomes «{_shown(after, new, *around)}»"
 
 
 def _common(matches: Sequence[re.Match[str]], other: Sequence[re.Match[str]]) -> int:
     return sum(1 for _ in takewhile(lambda both: both[0][0] == both[1][0], zip(matches, other, strict=False)))
 
 
-def _shown(text: str, words: Sequence[re.Match[str]], same: int, rest: int) -> str:
-    start, end = max(0, same - _AROUND), len(words) - max(0, rest - _AROUND)
+def _shown(text: str, words: Sequence[re.Match[str]], start: int, rest: int) -> str:
+    end = len(words) - rest
     excerpt = text[words[start].start() : words[end - 1].end()] if start < end else ""
-    return f"{'… ' if start else ''}{excerpt}{' …' if end < len(words) else ''}"
+    return f"{'… ' if start else ''}{excerpt}{' …' if rest else ''}"
 
 
 # --- mutants
@@ -282,7 +284,8 @@ class Mutant:
         kind: the kind of the change, such as `limit moved`.
         description: the change in words.
         text: the changed formula, SMT-LIB text or scope.
-        change: the part of it that differs, as it was and as it is: `«x <= 5)» becomes «x < 5)»`.
+        change: the part of it that differs, as it was and as it is: `«x <= 5)» becomes «x < 5)»`. Of a tool that is
+            left out, its name.
         source: the changed policy, with the same id and response.
         policies: the changed policy without the others of its file; it allows unlisted calls.
     """
@@ -540,7 +543,8 @@ class _Generator:
             seen.add(phrase)
             alone = self._compiled(source)
             if alone is not None:
-                change = difference(before, text) if before and text else text
+                tool = kind.partition("left out (")[2].removesuffix(")")
+                change = tool or (difference(before, text, _TOKEN) if before and text else text)
                 mutants.append(Mutant(_head(kind), f"{kind}: {difference(words, phrase)}", text, change, source, alone))
         return Mutants(tuple(mutants))
 

@@ -438,6 +438,7 @@ def _without_a_key(values: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], d
         yield from (((gone, *path), {**values, gone: left}) for path, left in _without_a_key(inner, depth - 1))
 
 
+_LEFT_OUT = "tool left out"
 _SHOWN_MUTANTS = 12  # what is not shown costs another request
 
 
@@ -455,9 +456,10 @@ def _unnoticed_changes(rule: ExaminedRule, survivors: Survivors) -> Iterator[Pro
     if survivors.left_out:
         yield problem_of(rule.draft, "untested", f"the cases were not tested in full: {'; '.join(survivors.left_out)}")
     if survivors.found:
-        shown = "; ".join(
-            f"({at}) {mutant.kind}: {mutant.change}" for at, mutant in enumerate(survivors.found[:_SHOWN_MUTANTS], 1)
-        )
+        changes = [f"{mutant.kind}: {mutant.change}" for mutant in survivors.found if mutant.kind != _LEFT_OUT]
+        tools = dict.fromkeys(mutant.change for mutant in survivors.found if mutant.kind == _LEFT_OUT)
+        changes = [*([f"{_LEFT_OUT}: {', '.join(tools)}"] if tools else []), *changes]
+        shown = "; ".join(f"({at}) {change}" for at, change in enumerate(changes[:_SHOWN_MUTANTS], 1))
         text = f"no case notices these changes of the rule: {shown}; add a case for each whose verdict they change"
         yield problem_of(rule.draft, "mutant", text)
 

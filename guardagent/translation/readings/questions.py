@@ -19,7 +19,7 @@ from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
-from guardagent.policy.equivalence.draft import Outcome, Witness, outcome_of
+from guardagent.policy.equivalence.draft import Outcome, Path, Witness, outcome_of
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
 from guardagent.policy.equivalence.search import difference_of, rank_of
 from guardagent.policy.evaluation.operands import StateFunctionError
@@ -297,14 +297,50 @@ def reading_question(
     answers = ANSWERS if difference.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
     sides = sorted(zip(difference.outcomes, meanings, drafts, strict=True), key=lambda side: OUTCOMES.index(side[0]))
     name = _id(CASE, sentences, record, [outcome for outcome, *_ in sides])
+    shown = _essential(difference.witness, [loaded(draft, context) for draft in drafts], context)
     return ReviewQuestion(
         name,
         sentences,
         (),
-        f"{text} For example: {question(difference.witness, tools_of(context))}",
+        f"{text} For example: {question(shown, tools_of(context))}",
         tuple(_choice(answers[outcome], outcome, meaning, draft, context) for outcome, meaning, draft in sides),
         {**record, "id": name},
     )
+
+
+_DEEPEST = 4  # keys within keys that are left out
+
+
+def _essential(witness: Witness, policies: Sequence[Policies], context: TranslationContext) -> Witness:
+    """A case without the facts and state that change neither verdict: an owner reads what decides."""
+    if not witness.is_case:
+        return witness
+    record = witness.record("")
+    expected = [outcome_at(each, record, "a case") for each in policies]
+    for path in [path for key in ("facts", "state") for path in _places(record, (key,))]:
+        smaller = _without(record, path)
+        if smaller != record and [outcome_at(each, smaller, "a case") for each in policies] == expected:
+            record = smaller
+    known = ("facts", "state")
+    kept = (each for each in witness.limits if each.path[0] not in known or _without(record, each.path) != record)
+    return replace(witness_of(record, context), limits=tuple(kept), windows=witness.windows)
+
+
+def _places(value: Any, path: Path) -> Iterator[Path]:
+    """Yields the paths of the keys in a value, the outer ones first."""
+    inner = value.get(path[-1]) if isinstance(value, Mapping) else None
+    for key in inner if isinstance(inner, Mapping) and len(path) <= _DEEPEST else ():
+        yield (*path, key)
+        yield from _places(inner, (*path, key))
+
+
+def _without(value: Any, path: Path) -> Any:
+    """A value without what stands at a path; as it is if nothing does."""
+    key, *rest = path
+    if not isinstance(value, Mapping) or key not in value:
+        return value
+    changed = {key: _without(value[key], tuple(rest))} if rest else {}
+    return {**{name: inner for name, inner in value.items() if name != key}, **changed}
 
 
 def dispute_question(
