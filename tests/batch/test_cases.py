@@ -82,7 +82,7 @@ def result(label: int, *rules: str, expected: int | None = None, wanted: tuple[s
     return Result(1, "", "{}", label, rules, expected_label=expected, expected_rules=wanted)
 
 
-def test_what_the_user_has_said_is_in_the_messages_of_a_case() -> None:
+def test_words_of_the_user_are_messages_of_a_case() -> None:
     policies = load_policies(
         text="""
 version: 1
@@ -90,10 +90,10 @@ policies:
   - {id: named, temporal: "forall(refund(order=o), mentions(text(user), o))"}
 """
     )
-    said = [{"role": "user", "content": "Refund order W1, please."}]
-    record = {"id": "a", "messages": said, "proposed": {"tool": "refund", "args": {"order": "W1"}}}
+    words = [{"role": "user", "content": "Refund order W1, please."}]
+    record = {"id": "a", "messages": words, "proposed": {"tool": "refund", "args": {"order": "W1"}}}
     assert judged(policies, record).label == 0
-    assert judged(policies, {**record, "messages": [{**said[0], "content": "Refund W2."}]}).rules == ("named",)
+    assert judged(policies, {**record, "messages": [{**words[0], "content": "Refund W2."}]}).rules == ("named",)
     assert judged(policies, {**record, "messages": []}).errors == ("named: the host gives no messages",)
     with pytest.raises(ContentError, match=r"messages\[0\]"):
         judged(policies, {**record, "messages": ["Refund W1."]})
