@@ -80,7 +80,7 @@ def judge_case(policies: Policies, case: Case) -> Verdict:
     return verdict.changed(reasons=(*verdict.reasons, hint))
 
 
-_GOES_BACK = "the times of the case go back, and the time of such a call is unknown; give the calls in their order"
+_GOES_BACK = "a call, or 'now', is earlier than a call before it, so its time is unknown; expected the calls by time"
 
 
 def _check(policies: Policies, case: Case) -> Verdict:
@@ -352,7 +352,7 @@ def _can_be_violated_by_a_call(monitor: Any) -> bool:
 # --- cases and traces with an expected verdict
 
 _LABEL = {"label": KeyType(int, "0 or 1"), "rules": KeyType(list, "a list of the ids of policies")}
-_OF_CASES = ("proposed", "history", "now", "context", "user_confirmed")
+_OF_CASES = ("proposed", "history", "now", "context", "user_confirmed", "messages")
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,12 +309,14 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
     """Returns a draft with an answer in place of one of its parts.
 
     A rule of the part stays unless the answer has its id, or declines all of its sentences, or has rules with other ids
-    for them. What is declined, and the questions, stay unless the answer changes a rule of their sentences.
+    for them. What is declined stays unless the answer changes a rule of its sentence; a question stays unless the
+    answer asks another one, declines its sentence, or changes the rule after an owner's answer.
     """
     old = {rule.id: (rule.rule, rule.quotes) for rule in part.rules}
     new = [rule for rule in answer.rules if old.get(rule.id) != (rule.rule, rule.quotes)]
     covered = {*answer.declined, *(number for rule in new for number in rule.quotes)}
     questioned = {ambiguity.sentence for ambiguity in answer.ambiguities}
+    settled = covered if answer.rulings else {*answer.declined}
     names = {rule.id for rule in answer.rules}
     others = {*answer.declined, *(number for rule in new if rule.id not in old for number in rule.quotes)}
     gone = names | {rule.id for rule in part.rules if {*rule.quotes} & {*draft.sentences} <= others}
@@ -331,7 +333,7 @@ def merged(draft: Draft, part: Draft, answer: Draft) -> Draft:
             **answer.declined,
         },
         ambiguities=(
-            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in covered | questioned),
+            *(ambiguity for ambiguity in draft.ambiguities if ambiguity.sentence not in settled | questioned),
             *answer.ambiguities,
         ),
         rulings=tuple(dict.fromkeys((*draft.rulings, *answer.rulings))),

@@ -241,11 +241,11 @@ Declared = Mapping[str, Mapping[str, Any]]
 def with_declarations(draft: Draft, newer: Declared) -> Draft:
     """Returns a draft with other declarations in place of those with the same names, and without those it does not use.
 
-    A definition is the same with other parameters.
+    A definition is the same with other parameters, and any declaration is under another key.
     """
-    names = {(key, _base(name)) for key, of_key in newer.items() for name in of_key}
+    names = {_base(name) for of_key in newer.values() for name in of_key}
     older = {
-        key: {name: value for name, value in of_key.items() if (key, _base(name)) not in names}
+        key: {name: value for name, value in of_key.items() if _base(name) not in names}
         for key, of_key in draft.declarations.items()
     }
     rules = (*draft.rules, *(rule for ambiguity in draft.ambiguities for rule in ambiguity.otherwise))

@@ -104,7 +104,7 @@ def test_times_that_go_back_are_named_where_they_decide(now: Any) -> None:
     policies = load_policies(data={"version": 1, "policies": [{"id": "r", "temporal": "forall(pay(), elapsed < 9)"}]})
     history = [{"tool": "a", "time": at} for at in ("2026-01-31T12:00:01Z", "2026-01-31T12:00:00Z")]
     verdict = judged(policies, {"id": "a", "history": history, "now": now, "proposed": {"tool": "pay"}})
-    assert ("in their order" in verdict.reasons[-1]) is bool(verdict.errors)
+    assert ("by time" in verdict.reasons[-1]) is bool(verdict.errors)
 
 
 def test_only_what_is_expected_can_differ() -> None:

@@ -56,6 +56,7 @@ class Witness:
         windows: the durations in the drafts, in seconds.
         missing: the tools that a draft requires in the history, and that were not called.
         unknown: what a draft needs to know and does not, in natural language.
+        messages: the chat messages so far.
     """
 
     history: tuple[Event, ...] = ()
@@ -68,6 +69,7 @@ class Witness:
     windows: tuple[float, ...] = field(default=(), compare=False)
     missing: tuple[str, ...] = field(default=(), compare=False)
     unknown: tuple[str, ...] = field(default=(), compare=False)
+    messages: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def is_case(self) -> bool:
@@ -84,7 +86,8 @@ class Witness:
             assert self.proposed is not None
             proposed = {"tool": self.proposed.tool, "args": thaw(self.proposed.args)}
             now = {} if self.now is None else {"now": self.now.isoformat()}
-            return {**entry, "history": history, "proposed": proposed, **now}
+            messages = {"messages": list(self.messages)} if self.messages else {}
+            return {**entry, "history": history, "proposed": proposed, **now, **messages}
         last = [] if self.proposed is None else [_case_call(self.proposed, self.now)]
         return {**entry, "events": [*history, *last]}
 
@@ -297,7 +300,8 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "ABSENT"})()
 """The value of a place that has none."""
 
 Scenario = dict[str, Any]
-"""`history` and `proposed` (`tool`, `args`, `output`, `status`, `age`), `facts`, `state`, `principal`, `now`.
+"""`history` and `proposed` (`tool`, `args`, `output`, `status`, `age`), `facts`, `state`, `principal`, `now`,
+`messages`.
 
 `age` is the number of seconds before `now`; None if the time is unknown.
 """
@@ -315,6 +319,7 @@ def witness_of(scenario: Scenario) -> Witness:
         scenario["state"] or None,
         scenario["principal"] or None,
         now,
+        messages=tuple(scenario.get("messages", ())),
     )
 
 
@@ -338,6 +343,7 @@ def scenario_of(witness: Witness) -> Scenario:
         "state": thaw(witness.state or {}),
         "principal": thaw(witness.principal or {}),
         "now": witness.now,
+        "messages": list(witness.messages),
     }
 
 

@@ -46,6 +46,7 @@ class _WitnessQuestion:
         known = [*self._principal(), *self._known("facts"), *self._known("state"), *self._lacks()]
         if known:
             yield _sentence(phrases.joined(known))
+        yield from self._messages()
         yield from self._history()
         yield self._last()
 
@@ -89,6 +90,10 @@ class _WitnessQuestion:
             yield tool
 
     # --- the calls
+
+    def _messages(self) -> Iterator[str]:
+        for message in self._witness.messages:
+            yield _sentence(f"the {message['role']} says {json.dumps(message.get('content'), ensure_ascii=False)}")
 
     def _history(self) -> Iterator[str]:
         calls = [(self._call(("history", at), event), event) for at, event in enumerate(self._witness.history)]

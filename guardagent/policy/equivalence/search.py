@@ -58,6 +58,7 @@ class WitnessSession:
             {**NO_FACTS, **witness.facts},
             clock=self._clock,
             principal=witness.principal,
+            messages=witness.messages,
             on_difference=False,
         )
 

@@ -83,12 +83,24 @@ def _joined(record: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any
         }
         for event in case.get("history", ())
     ]
+    messages = [*(_renamed(message, ids) for message in case.get("messages", ())), *record.get("messages", ())]
     return {
         **record,
         **{key: value for key, value in joined.items() if value is not None},
-        **{key: case[key] for key in ("now", "user_confirmed", "messages") if key in case and key not in record},
+        **{key: case[key] for key in ("now", "user_confirmed") if key in case and key not in record},
+        **({"messages": messages} if messages else {}),
         "history": _history(history, record.get("history", ())),
         "proposed": {**record["proposed"], "args": {**_named(others, change), **own}},
+    }
+
+
+def _renamed(message: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    """A message with other ids in its words."""
+    words = re.compile("|".join(rf"(?<!\w){re.escape(value)}(?!\w)" for value in ids) or r"(?!)")
+    content = message.get("content")
+    return {
+        **message,
+        "content": words.sub(lambda match: ids[match[0]], content) if isinstance(content, str) else content,
     }
 
 

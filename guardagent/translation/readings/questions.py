@@ -19,7 +19,7 @@ from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
-from guardagent.policy.equivalence.draft import Outcome, Path, Witness, outcome_of
+from guardagent.policy.equivalence.draft import ABSENT, NO_FACTS, Outcome, Path, Witness, outcome_of
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
 from guardagent.policy.equivalence.search import difference_of, rank_of
 from guardagent.policy.evaluation.operands import StateFunctionError
@@ -144,7 +144,8 @@ def witness_of(record: Mapping[str, Any], context: TranslationContext) -> Witnes
     case = read_case(json.dumps({**record, "id": "a case"}), "a case", 1, loaded(Draft(()), context).failed_output)
     now = dt.datetime.fromisoformat(record["now"]) if "now" in record else None
     principal = record.get("principal") if case.principal is not None and case.principal.id else None
-    return Witness(case.history, case.proposed, record.get("facts") or {}, record.get("state"), principal, now)
+    facts = {name: value for name, value in case.facts.items() if value != NO_FACTS.get(name, ABSENT)}
+    return Witness(case.history, case.proposed, facts, record.get("state"), principal, now, messages=case.messages)
 
 
 # --- answers
@@ -297,7 +298,7 @@ def reading_question(
     answers = ANSWERS if difference.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
     sides = sorted(zip(difference.outcomes, meanings, drafts, strict=True), key=lambda side: OUTCOMES.index(side[0]))
     name = _id(CASE, sentences, record, [outcome for outcome, *_ in sides])
-    shown = _essential(difference.witness, [loaded(draft, context) for draft in drafts], context)
+    shown = _essential(difference.witness, [loaded(draft, context) for draft in drafts])
     return ReviewQuestion(
         name,
         sentences,
@@ -311,7 +312,7 @@ def reading_question(
 _DEEPEST = 4  # keys within keys that are left out
 
 
-def _essential(witness: Witness, policies: Sequence[Policies], context: TranslationContext) -> Witness:
+def _essential(witness: Witness, policies: Sequence[Policies]) -> Witness:
     """A case without the facts and state that change neither verdict: an owner reads what decides."""
     if not witness.is_case:
         return witness
@@ -323,7 +324,7 @@ def _essential(witness: Witness, policies: Sequence[Policies], context: Translat
             record = smaller
     known = ("facts", "state")
     kept = (each for each in witness.limits if each.path[0] not in known or _without(record, each.path) != record)
-    return replace(witness_of(record, context), limits=tuple(kept), windows=witness.windows)
+    return replace(witness, facts=record.get("facts") or {}, state=record.get("state"), limits=tuple(kept))
 
 
 def _places(value: Any, path: Path) -> Iterator[Path]:

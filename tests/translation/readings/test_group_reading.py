@@ -12,13 +12,21 @@ import pytest
 
 from guardagent.policy.equivalence import Different, Same, compare_rules
 from guardagent.policy.equivalence.draft import ComparedDraft
+from guardagent.policy.equivalence.search import difference_of
 from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.assembly import assemble
 from guardagent.translation.assembly.completion import completed
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.readings.cases import CaseReading, expected, readable_cases
 from guardagent.translation.readings.group_reading import GroupReader, GroupReading, SentenceGroup
-from guardagent.translation.readings.questions import WholeDocument, rulings_of, tools_of
+from guardagent.translation.readings.questions import (
+    WholeDocument,
+    loaded,
+    reading_question,
+    rulings_of,
+    tools_of,
+    witness_of,
+)
 from tests.policy.draft_pairs import DIFFERENT, SAME
 from tests.translation.readings.ambiguous_document import CONTEXT, PLANTED, Planted, Reading, context_of, tool
 
@@ -263,6 +271,28 @@ def test_a_call_of_another_sentence_does_not_decide() -> None:
     assert first.witness["proposed"] == second.witness["proposed"]
     reading = read(both, answer(second, "not allowed"), earlier=[first, second])
     assert [rule.rule["temporal"].partition("a ")[2] for rule in reading.draft.rules] == ["<= 100)", "< 100)"]
+
+
+def test_a_question_shows_what_decides() -> None:
+    """Not the facts and the state that change nothing, but what is missing or was written by somebody."""
+    case = {
+        "id": "c",
+        "proposed": {"tool": "refund", "args": {"order": "o1", "amount": 100}},
+        "state": {"orders": {"o1": {"paid": True, "colour": "red"}}, "open": True},
+        "messages": [{"role": "user", "content": "Refund o1."}],
+    }
+    draft = flagged(1, LIMIT)
+    of_both = "forall(refund(order=o, amount=a), {} || state.orders[o].paid == false || !mentions(text(user), o))"
+    first, second = ({"temporal": of_both.format(limit)} for limit in ("a <= 100", "a < 100"))
+    other = replace(draft.ambiguities[0], otherwise=(replace(draft.rules[0], rule=second),))
+    both = replace(draft, rules=(replace(draft.rules[0], rule=first),), ambiguities=(other,))
+    drafts = both, both.switched(other)
+    difference = difference_of(*(loaded(each, CONTEXT) for each in drafts), witness_of(case, CONTEXT))
+    assert difference is not None
+    question = reading_question(other, drafts, difference, CONTEXT)
+    assert "paid" in question.text
+    assert 'The user says "Refund o1."' in question.text
+    assert not {"colour", "open"} & {*question.text.split()}
 
 
 def test_an_ambiguity_without_rules_is_a_question_in_words() -> None:
