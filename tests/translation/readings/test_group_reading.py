@@ -287,7 +287,8 @@ def test_a_question_shows_what_decides() -> None:
     other = replace(draft.ambiguities[0], otherwise=(replace(draft.rules[0], rule=second),))
     both = replace(draft, rules=(replace(draft.rules[0], rule=first),), ambiguities=(other,))
     drafts = both, both.switched(other)
-    difference = difference_of(*(loaded(each, CONTEXT) for each in drafts), witness_of(case, CONTEXT))
+    policies = [loaded(each, CONTEXT) for each in drafts]
+    difference = difference_of(policies[0], policies[1], witness_of(case, CONTEXT))
     assert difference is not None
     question = reading_question(other, drafts, difference, CONTEXT)
     assert "paid" in question.text
