@@ -358,10 +358,10 @@ def test_a_declaration_is_corrected_alone_and_sinks_only_the_rules_that_use_it(s
 @pytest.mark.parametrize("expected", ["Which books?", "Whose books?"])
 def test_a_question_stays_when_its_rule_is_corrected(serve: Serve, tmp_path: Path, expected: str) -> None:
     """The answer says what changes alone. One that asks about the sentence has its questions."""
-    asked = 'ambiguous:\n  - {{sentence: 4, question: "{}", readings: ["all", "some"], follows: 1}}\n'
+    doubt = 'ambiguous:\n  - {{sentence: 4, question: "{}", readings: ["all", "some"], follows: 1}}\n'
     fixed = 'rules:\n  - {id: loan_limit, temporal: "forall(lend(loans=n), n < 5)"}\n'
-    again = asked.format(expected) if expected != "Which books?" else ""
-    answers = iter((WRONG + asked.format("Which books?"), fixed + again))
+    again = doubt.format(expected) if expected != "Which books?" else ""
+    answers = iter((WRONG + doubt.format("Which books?"), fixed + again))
     serve(translator(draft=lambda _: next(answers)))
     draft = author(tmp_path).drafts([(4, 5)])[0].draft
     assert draft is not None
