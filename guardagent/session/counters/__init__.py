@@ -70,7 +70,7 @@ MAX_TRIES = 200  # attempts to judge a call while other sessions raise the same 
 _MAX_PAUSE = 0.01  # seconds between them
 
 
-def new_counters(policies: Policies) -> CounterStore | None:
+def new_counters(policies: Policies) -> MemoryCounters | None:
     """Returns a store in memory in which every count is zero, to judge recorded calls without any live counter.
 
     Returns None if the policy has no counters.
