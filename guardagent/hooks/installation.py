@@ -32,6 +32,7 @@ from guardagent.hooks.hook_state import (
     HookLock,
     Mode,
     delete_old_sessions,
+    installable_digest,
     read_lock,
     read_locks,
     state_folder,
@@ -156,7 +157,7 @@ def update(lock: HookLock) -> list[str]:
     """
     source, copied = Path(lock.source), Path(lock.policy)
     before = copied.read_text(encoding="utf-8").splitlines() if copied.exists() else []
-    new = replace(lock, policy="", digest=load_policies(source).digest)
+    new = replace(lock, policy="", digest=installable_digest(source))
     new.write(state_folder())
     return list(
         difflib.unified_diff(

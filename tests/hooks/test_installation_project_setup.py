@@ -151,6 +151,17 @@ def test_a_repeated_call_needs_a_person_until_something_changes(
     assert decisions(edits[0], tests, status, tests, status, tests) == [*["allow"] * 5, "escalate"]
 
 
+def test_a_rule_that_needs_the_zone_of_a_clock_is_refused(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    policy = tmp_path / "p.yaml"
+    policy.write_text("version: 1\npolicies: [{id: a, temporal: 'forall(Bash(), hour(now) < 20)'}]\n")
+    with pytest.raises(InputError, match=r"clock of hooks has no zone.*Europe/Berlin"):
+        install("claude-code", policy, project)
+    assert not (project / ".claude" / "settings.local.json").exists()
+
+
 def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:
     (project / "guardagent.yaml").write_text("mine")
     with pytest.raises(InputError, match="stays as it is; next: guardagent hook install --trial claude-code"):
