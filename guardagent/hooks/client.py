@@ -35,6 +35,12 @@ def main(arguments: list[str]) -> int:
     return status
 
 
+def lost(host: str) -> str:
+    """Returns what to do about hooks in the settings of a host whose state was removed."""
+    name = host.replace("_", "-")
+    return f"their state is gone; 'guardagent hook install {name}' makes it anew, 'hook uninstall {name}' removes them"
+
+
 def read_event() -> bytes:
     """Reads the event from standard input.
 
@@ -53,6 +59,8 @@ def exchange(arguments: list[str], text: bytes, folder: str, deadline: float) ->
     Raises:
         OSError: there is no usable answer.
     """
+    if not os.path.exists(arguments[2]):
+        raise OSError(lost(arguments[0]))
     os.chdir(folder)  # the address of a socket may not be long
     message = frame([*(argument.encode() for argument in arguments), text])
     is_started = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -224,6 +225,24 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
     del settings["hooks"]["PreToolUse"]
     path.write_text(json.dumps(settings))
     assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)
+
+
+def test_a_state_that_was_removed_denies_and_says_what_to_do(claude: HookUser) -> None:
+    other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "it's another"}]}
+    path = claude.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    settings["hooks"]["Notification"] = [other]
+    path.write_text(json.dumps(settings))
+    shutil.rmtree(claude.state)
+    ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"})
+    assert decision("claude-code", ran) == "deny"
+    status = claude.command("hook", "status", status=1)
+    for text in (ran.stderr, status):
+        assert "'guardagent hook install claude-code' makes it anew, 'hook uninstall claude-code' removes them" in text
+    assert "this folder: has hooks" in status
+    claude.install()
+    assert claude.run("ls") == "allow"
+    claude.command("hook", "status")
 
 
 def test_hooks_that_may_answer_prompts_are_named(claude: HookUser) -> None:

@@ -108,7 +108,7 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     assert (lock.source, lock.mode) == (str(project / "guardagent.yaml"), "enforce")
     with pytest.raises(InputError, match="no hooks are installed for all your projects"):
         locks_of((), None)
-    hooks = installed()
+    hooks = installed(project)
     assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
 
 
