@@ -90,16 +90,16 @@ def answer_of(connection: "_socket.socket", message: bytes) -> "tuple[int, bytes
     Raises:
         OSError: the answer is incomplete; the daemon may have judged.
     """
+    chunks = []
     try:
         connection.sendall(message)
-    except (BrokenPipeError, ConnectionResetError):
+        while chunk := connection.recv(65536):
+            chunks.append(chunk)
+    except (BrokenPipeError, ConnectionResetError):  # a part of the message was not read, so nothing was judged
         return None
-    chunks = []
-    while chunk := connection.recv(65536):
-        chunks.append(chunk)
     parts = unframe(b"".join(chunks))
     if len(parts) != 3 or not parts[0].isdigit():
-        raise OSError("the daemon ended before it had answered")
+        raise OSError("the daemon ended before it had answered, and may have counted the call; try the call again")
     status = int(parts[0])
     return None if status == STALE else (status, parts[1], parts[2])
 
