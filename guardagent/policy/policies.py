@@ -367,7 +367,7 @@ class Policies:
 
     @cached_property
     def zone_note(self) -> str:
-        """What to do about rules and counters that read the zone of the session's clock; empty without any."""
+        """A note on the rules and counters that read the zone of the session's clock; empty without any."""
         rules = (rule.id for rule in self.rules if any(ast.Zone() in ast.walk(tree) for tree in rule.rules))
         names = [*map(repr, rules), *(f"counter {counter.name!r}" for counter in self.counters if counter.reads_zone)]
         if not names:
