@@ -368,7 +368,7 @@ class Policies:
     @cached_property
     def zone_note(self) -> str:
         """A note on the rules and counters that read the zone of the session's clock; empty without any."""
-        rules = (rule.id for rule in self.rules if any(ast.Zone() in ast.walk(tree) for tree in rule.rules))
+        rules = (rule.id for rule in self.rules if any(map(ast.reads_zone, rule.rules)))
         names = [*map(repr, rules), *(f"counter {counter.name!r}" for counter in self.counters if counter.reads_zone)]
         if not names:
             return ""

@@ -74,6 +74,9 @@ def test_a_local_time_without_a_zone_is_noted(tmp_path: Path) -> None:
     *_, note = notes("forall(refund(), weekday(now) < 6)", tmp_path, counter)
     assert note.startswith("'third', counter 'c': reads a local time")
     assert note.endswith('weekday(now, "Europe/Berlin")')
+    solver = "{smt: (assert true), tools: {refund: {permit: (< h 20), variables: {h: {sort: Int, from: hour(now)}}}}}"
+    (tmp_path / "solver.yaml").write_text(f"version: 1\npolicies: [{{id: solved, solver: {solver}}}]\n")
+    assert any(note.startswith("'solved': reads") for note in lint_report(tmp_path / "solver.yaml").notes)
     assert len(notes('forall(refund(), weekday(now, "Europe/Berlin") < 6)', tmp_path)) == 1
 
 
