@@ -113,7 +113,7 @@ def status(*, as_json: Json = False) -> None:
     from guardagent.hooks.hook_state import STOP_FILE, state_path
     from guardagent.hooks.installation import hooks_of, host_named, installed, next_step
 
-    installed_hooks = installed()
+    installed_hooks = installed(Path.cwd())
     here = hooks_of(Path.cwd(), installed_hooks)
     installed_hooks.sort(key=lambda hook: hook not in here)
     if as_json:
@@ -138,7 +138,7 @@ def status(*, as_json: Json = False) -> None:
         host = host_named(installed_hook.lock.host)
         lock = installed_hook.lock
         print_line(f"{host.title}, in {lock.project or 'all projects'}: {_MODES[lock.mode]}")
-        print_line(f"  {lock.settings}, by a copy of {lock.source}")
+        print_line(f"  {lock.settings}" + (f", by a copy of {lock.source}" if lock.source else ""))
         if installed_hook.change:
             print_line(f"  note: {installed_hook.change}")
         notes = [f"note: {caveat}" for caveat in host.caveats]

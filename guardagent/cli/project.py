@@ -106,7 +106,7 @@ def doctor(
     from guardagent.hooks.installation import hooks_of, installed, next_step
     from guardagent.sandbox.doctor import examine, to_dict
 
-    findings, hooks = examine(), installed()
+    findings, hooks = examine(), installed(Path.cwd())
     here = Path.cwd()
     unguarded = f"not guarded; next: {next_step(here)}" if hooks and not hooks_of(here, hooks) else ""
     missing = unguarded or any(finding.problem for finding in findings) or any(hook.problems for hook in hooks)

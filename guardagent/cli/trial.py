@@ -85,11 +85,15 @@ class PolicyTrial:
     """
 
     def __init__(self, policies: Policies, facts: Mapping[str, Any], *, as_json: bool) -> None:
+        from guardagent.session.counters import new_counters
+
         self._policies, self._facts, self._as_json = policies, facts, as_json
+        self._counters = new_counters(policies)
         self._begin()
 
     def _begin(self) -> None:
-        self._session: Session = self._policies.session(facts=self._facts)
+        self._counted = self._counters and self._counters.copied()  # so that `:undo` can begin from the earlier ones
+        self._session: Session = self._policies.session(facts=self._facts, counters=self._counted)
         self._steps: list[tuple[Event, bool]] = []  # the calls so far, and whether each was approved
         self._escalated: Verdict | None = None
 
@@ -139,6 +143,7 @@ class PolicyTrial:
 
     def _end(self) -> int:
         verdict = self._session.finish()
+        self._counters = self._counted
         self._begin()
         self._print(verdict, dict.fromkeys(verdict.rules, "violated"))
         return verdict.label

@@ -35,6 +35,12 @@ def main(arguments: list[str]) -> int:
     return status
 
 
+def lost(host: str) -> str:
+    """Returns what to do about hooks in the settings of a host whose state was removed."""
+    name = host.replace("_", "-")
+    return f"their state is gone; 'guardagent hook install {name}' makes it anew, 'hook uninstall {name}' removes them"
+
+
 def read_event() -> bytes:
     """Reads the event from standard input.
 
@@ -53,6 +59,8 @@ def exchange(arguments: list[str], text: bytes, folder: str, deadline: float) ->
     Raises:
         OSError: there is no usable answer.
     """
+    if not os.path.exists(arguments[2]):
+        raise OSError(lost(arguments[0]))
     os.chdir(folder)  # the address of a socket may not be long
     message = frame([*(argument.encode() for argument in arguments), text])
     is_started = False
@@ -82,16 +90,16 @@ def answer_of(connection: "_socket.socket", message: bytes) -> "tuple[int, bytes
     Raises:
         OSError: the answer is incomplete; the daemon may have judged.
     """
+    chunks = []
     try:
         connection.sendall(message)
-    except (BrokenPipeError, ConnectionResetError):
+        while chunk := connection.recv(65536):
+            chunks.append(chunk)
+    except (BrokenPipeError, ConnectionResetError):  # a part of the message was not read, so nothing was judged
         return None
-    chunks = []
-    while chunk := connection.recv(65536):
-        chunks.append(chunk)
     parts = unframe(b"".join(chunks))
     if len(parts) != 3 or not parts[0].isdigit():
-        raise OSError("the daemon ended before it had answered")
+        raise OSError("the daemon ended before it had answered, and may have counted the call; try the call again")
     status = int(parts[0])
     return None if status == STALE else (status, parts[1], parts[2])
 

@@ -130,7 +130,7 @@ class HookDaemon:
                     connection.sendall(frame([str(STALE).encode(), b"", b""]))
                 Path(SOCKET).unlink(missing_ok=True)
                 return
-            threading.Thread(target=self._handle, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._handle, args=(connection,)).start()  # the process ends after its answer
 
     def _delete_old_sessions(self) -> None:
         """Deletes old sessions, while none is in use. If this fails they stay; the next daemon tries again."""

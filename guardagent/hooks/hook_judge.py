@@ -88,6 +88,7 @@ class HookJudge:
             self._policies,
             ledger=self._ledger,
             log=self._log,
+            counters=f"sqlite:{folder / 'counters.db'}",
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
             stop_file=folder / STOP_FILE,

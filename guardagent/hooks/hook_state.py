@@ -326,7 +326,19 @@ class HookLock:
             raise InputError(f"sessions are kept for {keep_days} days; expected at least one")
         folder = "" if project is None else str(project.resolve())
         source = str(policy.resolve())
-        return cls(host, str(settings), "", load_policies(source).digest, folder, keep_days, ask, mode, source)
+        return cls(host, str(settings), "", installable_digest(source), folder, keep_days, ask, mode, source)
+
+
+def installable_digest(source: Path | str) -> str:
+    """Returns the hash of a policy that hooks can judge by.
+
+    Raises:
+        InputError: the policy is invalid, or reads the zone of a clock.
+    """
+    policies = load_policies(source)
+    if policies.zone_note:
+        raise InputError(f"{source}: the clock of hooks has no zone: {policies.zone_note}")
+    return policies.digest
 
 
 def read_lock(path: Path) -> HookLock:

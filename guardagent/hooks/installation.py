@@ -32,6 +32,7 @@ from guardagent.hooks.hook_state import (
     HookLock,
     Mode,
     delete_old_sessions,
+    installable_digest,
     read_lock,
     read_locks,
     state_folder,
@@ -156,7 +157,7 @@ def update(lock: HookLock) -> list[str]:
     """
     source, copied = Path(lock.source), Path(lock.policy)
     before = copied.read_text(encoding="utf-8").splitlines() if copied.exists() else []
-    new = replace(lock, policy="", digest=load_policies(source).digest)
+    new = replace(lock, policy="", digest=installable_digest(source))
     new.write(state_folder())
     return list(
         difflib.unified_diff(
@@ -212,17 +213,30 @@ class InstalledHook:
     change: str = ""
 
 
-def installed() -> list[InstalledHook]:
-    """Returns the hooks of this user.
+def installed(project: Path) -> list[InstalledHook]:
+    """Returns the hooks of this user, and those in settings of a project or the user whose state is gone.
 
     Raises:
         InputError: the state folder cannot be used.
     """
     folder = state_folder() if state_path().exists() else state_path()
-    return [
+    hooks = [
         InstalledHook(lock, tuple(_problems(lock)), tuple(_answering(lock)), _change(lock))
         for lock in read_locks(folder)
     ]
+    return [*hooks, *_hooks_without_state(project)]
+
+
+def _hooks_without_state(project: Path) -> Iterator[InstalledHook]:
+    for name in HOSTS:
+        for path, folder in {host_named(name).settings_file(folder): folder for folder in (project, None)}.items():
+            try:
+                locks = {words[-1] for words in _own_commands(_read(path))}
+            except InputError:
+                continue  # whether our hooks are in it is unknown
+            if any(not Path(lock).exists() for lock in locks):
+                lost = HookLock(name, str(path), "", "", "" if folder is None else str(folder.resolve()))
+                yield InstalledHook(lost, (f"{path}: its hooks deny every call: {client.lost(name)}",))
 
 
 def hooks_of(project: Path, hooks: list[InstalledHook]) -> list[InstalledHook]:
@@ -283,7 +297,7 @@ def _problems(lock: HookLock) -> list[str]:
                 problems.append(f"{file}: {host.off_switch!r} switches all hooks off; remove it")
         except InputError as error:
             problems.append(f"{error}; it may switch all hooks off")
-    hooks = {words[-2]: words for words in map(shlex.split, _commands_in(settings)) if _works(words, lock)}
+    hooks = {words[-2]: words for words in _own_commands(settings) if _works(words, lock)}
     missing = [event for event in host.events if event not in hooks]
     if missing:
         return [*problems, f"{path}: lacks the hook for {', '.join(missing)}; install them again"]
@@ -304,7 +318,12 @@ def _works(words: list[str], lock: HookLock) -> bool:
     """Whether a command of the settings is that of a lock, and its programs exist."""
     if len(words) < 4 or words[-1] != str(state_folder() / f"{lock.name}.json"):
         return False
-    return MARK in words[-4] and Path(words[0]).exists() and Path(words[-4]).exists()
+    return Path(words[0]).exists() and Path(words[-4]).exists()
+
+
+def _own_commands(settings: Any) -> list[list[str]]:
+    """Returns the words of each command of this package in settings."""
+    return [shlex.split(command) for command in _commands_in(settings) if MARK in command]
 
 
 def _commands_in(value: Any) -> list[str]:

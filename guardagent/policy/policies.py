@@ -21,7 +21,7 @@ from guardagent.policy.dispatch import Dispatch, UnreadableCallError, inner_call
 from guardagent.policy.evaluation.counters import Counter
 from guardagent.policy.evaluation.history_index import AnyTool, HistoryIndex, index_type, names, union_of
 from guardagent.policy.evaluation.history_query import HistoryQuery
-from guardagent.policy.evaluation.monitor_interface import Monitor, SessionCall
+from guardagent.policy.evaluation.monitor_interface import WITH_ZONE, Monitor, SessionCall
 from guardagent.policy.evaluation.screen import CallScreen
 from guardagent.policy.language import ANSWER, ANSWER_TEXT, ast
 from guardagent.policy.monitors.automaton import LabelledEvent, Product
@@ -364,6 +364,16 @@ class Policies:
         """Whether a rule or a counter reads what models have used."""
         nodes = (node for rule in self.rules for tree in rule.rules for node in ast.walk(tree))
         return any(counter.is_usage for counter in self.counters) or any(map(ast.is_usage, nodes))
+
+    @cached_property
+    def zone_note(self) -> str:
+        """A note on the rules and counters that read the zone of the session's clock; empty without any."""
+        rules = (rule.id for rule in self.rules if any(map(ast.reads_zone, rule.rules)))
+        names = [*map(repr, rules), *(f"counter {counter.name!r}" for counter in self.counters if counter.reads_zone)]
+        if not names:
+            return ""
+        reads = "reads a local time, as hour(now) is, without a zone: if the clock has none, its calls are denied"
+        return f"{', '.join(names)}: {reads}; {WITH_ZONE}"
 
     @cached_property
     def tool_halts(self) -> frozenset[str]:

@@ -632,7 +632,9 @@ _HEADS = {
     Decision.ESCALATE: "This is not allowed unless a reviewer approves it",
     Decision.HALT: "This is not allowed, and the run is halted",
 }
-_RULE_KEYS = {"call", "needed", "missing", "because", "rules", "core", "reasons", "in flight", "obliged by", "event"}
+_RULE_KEYS = {
+    "call", "needed", "missing", "because", "rules", "core", "reasons", "in flight", "obliged by", "event", "sources",
+}  # fmt: skip
 
 
 def denial_message(verdict: Verdict, *, call: bool = True) -> str:
@@ -675,15 +677,29 @@ def _violation(violation: Violation) -> str:
 def _evidence_lines(violation: Violation) -> Iterator[str]:
     """Yields the facts that the evidence adds to the message."""
     evidence = violation.evidence
-    if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_KEYS:
+    if not isinstance(evidence, Mapping) or not evidence.keys() <= _RULE_KEYS or not _has_origins(evidence):
         if evidence:
             yield f"seen: {json_text(thaw(evidence))}"
         return
     needed = [evidence.get("needed"), *evidence.get("rules", ())]
     yield from (f"needed: {rule}" for rule in needed if rule and rule not in violation.message)
     yield from evidence.get("reasons", ())
+    yield from (text for text in map(origin_text, evidence.get("sources", ())) if text not in violation.message)
     if open_calls := evidence.get("in flight"):
         yield f"outcome still unknown: {', '.join(dict.fromkeys(open_call['tool'] for open_call in open_calls))}"
+
+
+def origin_text(origin: Mapping[str, Any]) -> str:
+    """Returns where a value came from, in words."""
+    return f"{origin['value']} came from {' and '.join(origin['from'])}"
+
+
+def _has_origins(evidence: Mapping[str, Any]) -> bool:
+    """Whether the sources are those of rules; programs of others can give any."""
+    origins = evidence.get("sources", ())
+    return isinstance(origins, list | tuple) and all(
+        isinstance(origin, Mapping) and origin.keys() == {"value", "labels", "from"} for origin in origins
+    )
 
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:

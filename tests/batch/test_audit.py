@@ -360,6 +360,10 @@ def test_counters_of_a_case_begin_at_zero(counting: Policies) -> None:
         proposed = {"tool": "refund", "args": {"customer": "bob", "amount": amount}}
         case = read_case(json.dumps({"id": 1, "history": history, "proposed": proposed, "now": 2000}), "c", 1)
         assert judge_case(counting, case).label == label
+    timeless = read_case(json.dumps({"id": 1, "proposed": proposed}), "c", 1)
+    assert (
+        "expected 'time' of each call in the history, and 'now' of the case" in judge_case(counting, timeless).errors[0]
+    )
 
 
 ORDER = """\

@@ -106,6 +106,16 @@ def test_an_undo_keeps_earlier_approvals(policy: Path, capsys: pytest.CaptureFix
     assert list(last["pending"]) == ["receipt"]
 
 
+def test_counters_begin_at_zero_and_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "counters.yaml"
+    rule = "temporal: 'forall(pay(to=t), counter(paid, t) < 2)', message: two"
+    path.write_text(
+        f"version: 1\ncounters: {{paid: {{on: pay(to=t), key: t}}}}\npolicies: [{{id: two, {rule}}}]\n",
+    )
+    lines = rows(path, capsys, *['pay(to="a")'] * 3, ":undo", ":undo", 'pay(to="a")', ":end", 'pay(to="a")')
+    assert [line["decision"] for line in lines] == ["allow", "allow", "deny", "allow", "allow", "deny"]
+
+
 @pytest.mark.parametrize("line", [":approve", ":undo", ":aprove", ":", ":end now"])
 def test_a_command_out_of_place_is_an_error(policy: Path, line: str) -> None:
     with pytest.raises(InputError, match=r"expected|did you mean|known:"):

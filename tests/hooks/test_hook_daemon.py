@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from guardagent.hooks import client
 from guardagent.hooks.installation import host_named
 from tests.hooks.payloads import EVENTS, HOSTS, SHELLS, HookUser, decision, event
 
@@ -101,6 +106,39 @@ def test_a_daemon_that_does_not_answer_denies(claude: HookUser) -> None:
     payload = json.dumps(event("claude-code", "before", claude.project, tool_name="Bash", tool_input={"command": "ls"}))
     ran = subprocess.run(program, input=payload, capture_output=True, text=True, check=False)
     assert decision("claude-code", ran) == "deny"
+
+
+def test_a_daemon_that_ends_before_it_has_read_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has judged nothing, so another one judges the event."""
+    monkeypatch.chdir(tmp_path)
+    lock = tmp_path / "claude_code-1.json"
+    lock.touch()
+
+    def end() -> None:
+        Path(client.SOCKET).unlink()
+        ending.close()
+
+    def answer() -> None:
+        with listening() as listener, listener.accept()[0] as connection:
+            message = connection.recv(1 << 20)
+            connection.sendall(client.frame([b"0", client.unframe(message)[3], b""]))
+
+    def start(_folder: str) -> bool:
+        threading.Thread(target=answer).start()
+        return True
+
+    monkeypatch.setattr(client, "start", start)
+    ending = listening()
+    threading.Timer(0.3, end).start()
+    words = ["claude_code", "PreToolUse", str(lock)]
+    assert client.exchange(words, b"event", str(tmp_path), time.monotonic() + 10) == (0, b"event", b"")
+
+
+def listening() -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(client.SOCKET)
+    listener.listen(8)
+    return listener
 
 
 def test_a_full_disk_denies(claude: HookUser) -> None:
@@ -224,6 +262,24 @@ def test_the_status_runs_the_hook(claude: HookUser) -> None:
     del settings["hooks"]["PreToolUse"]
     path.write_text(json.dumps(settings))
     assert "lacks the hook for PreToolUse" in claude.command("hook", "status", status=1)
+
+
+def test_a_state_that_was_removed_denies_and_says_what_to_do(claude: HookUser) -> None:
+    other = {"matcher": "Bash", "hooks": [{"type": "command", "command": "it's another"}]}
+    path = claude.home / ".claude" / "settings.json"
+    settings = json.loads(path.read_text())
+    settings["hooks"]["Notification"] = [other]
+    path.write_text(json.dumps(settings))
+    shutil.rmtree(claude.state)
+    ran = claude.send("before", tool_name="Bash", tool_input={"command": "ls"})
+    assert decision("claude-code", ran) == "deny"
+    status = claude.command("hook", "status", status=1)
+    for text in (ran.stderr, status):
+        assert "'guardagent hook install claude-code' makes it anew, 'hook uninstall claude-code' removes them" in text
+    assert "this folder: has hooks" in status
+    claude.install()
+    assert claude.run("ls") == "allow"
+    claude.command("hook", "status")
 
 
 def test_hooks_that_may_answer_prompts_are_named(claude: HookUser) -> None:

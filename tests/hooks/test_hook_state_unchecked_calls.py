@@ -389,6 +389,15 @@ def test_a_workspace_is_the_folder_of_the_session(tmp_path: Path) -> None:
     assert daemon.before({"command": f"rm {other}/c.py"}, "5") == "deny"
 
 
+def test_counters_go_on_in_other_sessions_and_after_a_restart(tmp_path: Path) -> None:
+    rule, counters = "{id: a, temporal: 'forall(Bash(), counter(runs) < 1)'}", "counters: {runs: {on: Bash()}}"
+    daemon = Daemon(tmp_path, "claude-code", f"version: 1\nunlisted: allow\n{counters}\npolicies: [{rule}]\n")
+    daemon.run({"command": "ls"}, "1")
+    assert daemon.before({"command": "ls"}, "2") == "deny"
+    daemon.restart()
+    assert daemon.before({"command": "ls"}, "3", session="s2") == "deny"
+
+
 @pytest.mark.parametrize("form", ["rules.yaml", "../shared/rules.yaml"])
 def test_the_copy_has_the_files_that_a_policy_names(form: str, tmp_path: Path) -> None:
     folder = tmp_path / "team"

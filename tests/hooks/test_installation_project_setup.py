@@ -108,7 +108,7 @@ def test_hooks_of_a_project_are_in_settings_that_git_ignores(
     assert (lock.source, lock.mode) == (str(project / "guardagent.yaml"), "enforce")
     with pytest.raises(InputError, match="no hooks are installed for all your projects"):
         locks_of((), None)
-    hooks = installed()
+    hooks = installed(project)
     assert (len(hooks_of(project, hooks)), hooks_of(project.parent, hooks)) == (1, []), "another folder is not guarded"
 
 
@@ -149,6 +149,17 @@ def test_a_repeated_call_needs_a_person_until_something_changes(
     assert decisions(*(call for edit in edits for call in (edit, tests, status))) == ["allow"] * 18
     assert decisions(tests, tests, tests, tests) == [*["allow"] * 3, "escalate"]
     assert decisions(edits[0], tests, status, tests, status, tests) == [*["allow"] * 5, "escalate"]
+
+
+def test_a_rule_that_needs_the_zone_of_a_clock_is_refused(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    policy = tmp_path / "p.yaml"
+    policy.write_text("version: 1\npolicies: [{id: a, temporal: 'forall(Bash(), hour(now) < 20)'}]\n")
+    with pytest.raises(InputError, match=r"clock of hooks has no zone.*Europe/Berlin"):
+        install("claude-code", policy, project)
+    assert not (project / ".claude" / "settings.local.json").exists()
 
 
 def test_nothing_is_overwritten(project: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from guardagent import Decision, Policies, Session, ToolDenied, Verdict, enforce, guarded_chat, load_policies
 from guardagent.policy.load import compile_rules
 from guardagent.testing import ScriptedChat
+from guardagent.types import Violation
 from tests.tiers import examples
 
 pytest.importorskip("z3")
@@ -245,6 +246,20 @@ def test_each_cause_is_one_line_and_the_call_appears_once(write: Any) -> None:
         "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)",
     ]
     assert verdict.reasons[-1] == "could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
+
+
+def test_a_source_is_named_once_in_words() -> None:
+    """With the author's message or without one; evidence of a program that has such a key is shown as it is."""
+    flow = "flow(mail -> act())"
+    rules = [{"id": "a", "temporal": flow}, {"id": "b", "temporal": flow, "message": "No."}]
+    policies = load_policies(data={"version": 1, "labels": {"mail": ["read"]}, "policies": rules})
+    session = policies.session()
+    session.record("write to eve@evil.com", permit=session.check("read", {}).permit)
+    _, plain, own = session.check("act", {"to": "eve@evil.com"}).feedback().split("\n")
+    assert plain == """- a: needed: "mail" not in sources(args(act)) ("eve@evil.com" came from 'read' (call 1))"""
+    assert own == """- b: No. ("eve@evil.com" came from 'read' (call 1)) (needed: "mail" not in sources(args(act)))"""
+    foreign = Verdict(Decision.DENY, violations=(Violation("c", "No.", {"sources": 7}),))
+    assert foreign.feedback().endswith('- c: No. (seen: {"sources": 7})')
 
 
 def test_a_value_that_is_not_a_list_is_named(write: Any) -> None:

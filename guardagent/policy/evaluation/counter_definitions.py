@@ -69,6 +69,7 @@ def compile_counter(name: str, source: CounterSource, library: Library) -> Count
         tuple(terms[: len(keys)]),
         terms[-1] if amounts else None,
         is_usage=any(map(ast.is_usage, amounts)),
+        reads_zone=any(map(ast.reads_zone, [*keys, *amounts])),
     )
 
 

@@ -73,6 +73,7 @@ class Counter:
         keys: the terms of the keys.
         amount: the term of the amount; None counts calls.
         is_usage: whether the amount is the usage of the conversation so far, which counts once.
+        reads_zone: whether a key or the amount depends on the zone of the session's clock.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Counter:
     keys: tuple[Term, ...]
     amount: Term | None
     is_usage: bool = False
+    reads_zone: bool = False
 
     def key_of(self, values: Sequence[Any]) -> CounterKey | Unknown:
         """Returns the key for some values; unknown if one is unknown, or cannot be a key."""

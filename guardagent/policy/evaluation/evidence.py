@@ -28,7 +28,7 @@ from guardagent.policy.language import ast
 from guardagent.policy.language.printer import window_text
 from guardagent.policy.language.values import PLAIN, Truth, Unknown, equal, inverse, shown
 from guardagent.policy.provenance.readers import is_one_string
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, origin_text
 
 # --- sources
 
@@ -53,9 +53,7 @@ def source_evidence(condition: ast.Term, compiler: Compiler, names: Names) -> No
         known: list[Any] = [*explanation.evidence.get("sources", []), *origins.values()]
         unique = {origin["value"]: origin for origin in known}
         explanation.evidence = {**explanation.evidence, "sources": list(unique.values())}
-        explanation.because = "; ".join(
-            f"{value} came from {' and '.join(origin['from'])}" for value, origin in unique.items()
-        )
+        explanation.because = "; ".join(map(origin_text, unique.values()))
 
     return note
 

@@ -139,7 +139,10 @@ _ADDED_FIELDS = (
 )  # stored if present; older dumps lack them
 _STORED_FIELDS = ("tool", "args", "action", "decision", "agent", "id", "facts", "output", "status", "expires", "used")
 _NO_TIME = Unknown("the time is unknown")
-_NO_ZONE = Unknown("the clock of the session has no time zone; set 'zone', or return datetimes with a zone")
+WITH_ZONE = 'name the zone in the rule, as in weekday(now, "Europe/Berlin")'
+_NO_ZONE = Unknown(
+    f"the clock of the session has no time zone; {WITH_ZONE}, set 'zone', or return datetimes with a zone"
+)
 
 
 class SessionCall:

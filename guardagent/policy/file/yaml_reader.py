@@ -32,7 +32,10 @@ QUOTE = "quote the whole string, or write it on the lines below a '|'"
 # (pattern of the context and problem of PyYAML, explanation). FOUND stands for the character at the place.
 _EXPLANATIONS = (
     (r"character '\\t'", "a tab at the start of a line or value; expected spaces"),
-    (r"character .* cannot start|node content", "an unquoted string cannot begin with 'FOUND'; QUOTE"),
+    (
+        r"character .* cannot start|node content, but found '(?!<stream end>)",
+        "an unquoted string cannot begin with 'FOUND'; QUOTE",
+    ),
     (r"entries are not|keys are not", "an unquoted string cannot begin with '- ' or '? '; QUOTE"),
     (r"an? (anchor|alias|tag)|undefined tag", "an unquoted string cannot begin with '&', '*' or '!'; QUOTE"),
     (

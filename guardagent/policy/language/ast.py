@@ -428,12 +428,14 @@ class Not:
 class SolverRule:
     """A solver rule: its own monitor judges every call of some tools.
 
-    `arguments` are the pairs of a tool and an argument that it reads.
+    `arguments` are the pairs of a tool and an argument that it reads. `reads_zone`: whether a value depends on the zone
+    of the session's clock.
     """
 
     tools: frozenset[str]
     monitor: Any  # a `Monitor` of the evaluation, which reads these trees
     arguments: frozenset[tuple[str, str]] = frozenset()
+    reads_zone: bool = False
 
 
 Rule = Temporal | Forall | Exists | Before | After | AllOf | AnyOf | Not | SolverRule
@@ -493,6 +495,11 @@ def is_own(node: object, local: Collection[str]) -> bool:
         return False
     bound = {part.variable for part in walk(node) if isinstance(part, OverItems)}
     return names_in(node) <= bound.union(local)
+
+
+def reads_zone(node: object) -> bool:
+    """Whether a node depends on the zone of the session's clock."""
+    return any(isinstance(part, Zone) or getattr(part, "reads_zone", False) for part in walk(node))
 
 
 def reads_time(nodes: Iterable[object]) -> bool:

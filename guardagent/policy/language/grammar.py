@@ -223,6 +223,10 @@ def _function(match: re.Match[str]) -> str:
 _MISTAKES: tuple[tuple[str, _Hint], ...] = (
     (r"\bnot\s+⟨in\b|⟨not\s+in\b", "write '!(x in [...])'"),
     (r"⟨(and|or|not)\b|\b(not)\s+⟨", lambda match: f"did you mean '{(match[1] or match[2]).upper()}'?"),
+    (
+        r"\blet\s+(\w+)\s*=(?!=)(?:.*⟨in\b|(?:(?!\bin\b).)*(?:⟨(?:!|matches\b|->)|[=!<>]=?(?:(?!\bin\b).)*\bin\s+⟨))",
+        lambda match: f"put the value in parentheses: 'let {match[1]} = (...) in ...'",
+    ),
     (r"⟨(?:→|⇒|⟶)", "did you mean '->'?"),
     (r"\bmatches\s*⟨[\"']", "write a regular expression between slashes: '/a.*/'"),
     (r"\bin\s*\([^()]*⟨,", "write a list in brackets: '[a, b]'"),

@@ -90,7 +90,8 @@ def lint_report(
     order = {name: at for at, name in enumerate(target.ids)}
     lint_findings.sort(key=lambda lint_finding: order.get(lint_finding.policy or "", len(order)))
     findings, undecided = tuple(dict.fromkeys(lint_findings)), tuple(dict.fromkeys(target.undecided))
-    return LintReport(findings, undecided, len(target.ids), tuple(_notes_on_names(target)))
+    zone = filter(None, [target.policies.zone_note])
+    return LintReport(findings, undecided, len(target.ids), (*_notes_on_names(target), *zone))
 
 
 def lint(path: Path | str) -> list[LintFinding]:

@@ -475,17 +475,23 @@ def compile_solver_rule(rule: RuleSource, library: Library, model: Model | str |
     encoding = _encoding(text, source)
     checks = {tool: _permit_check(encoding, solver_tool, library) for tool, solver_tool in source.tools.items()}
     arguments = frozenset((tool, name) for tool, check in checks.items() for name in _arguments(check.variables))
-    return ast.SolverRule(
-        frozenset(checks), SolverMonitor(checks, _conversation_reader(checks, model, text)), arguments
-    )
+    reads_zone = any(ast.Zone() in _nodes(check.variables) for check in checks.values())
+    monitor = SolverMonitor(checks, _conversation_reader(checks, model, text))
+    return ast.SolverRule(frozenset(checks), monitor, arguments, reads_zone)
 
 
 def _arguments(variables: Iterable[SolverVariable]) -> Iterator[str]:
     """Yields the arguments of the proposed call that the variables read."""
-    trees = [variable.source.tree for variable in variables if isinstance(variable.source, sources.ExpressionSource)]
-    for node in (node for tree in trees for node in ast.walk(tree)):
+    for node in _nodes(variables):
         if isinstance(node, ast.Field) and isinstance(node.body, ast.Variable) and node.body.name == sources.ARGS:
             yield node.name
+
+
+def _nodes(variables: Iterable[SolverVariable]) -> Iterator[object]:
+    """Yields the nodes of the expressions that give variables their values."""
+    for variable in variables:
+        if isinstance(variable.source, sources.ExpressionSource):
+            yield from ast.walk(variable.source.tree)
 
 
 def _conversation_reader(

@@ -40,6 +40,7 @@ from guardagent.server.service.guard_service import (
 from guardagent.server.service.guards import ATTACHMENT, FINISHED_RUN
 from guardagent.server.service.stores import NEW_TOKEN, ROTATION
 from guardagent.server.stops import STOP
+from guardagent.types import Decision
 
 _TENANT = {"tenant": "for admins of all tenants"}
 _PAGE = {"cursor": "of the page before", "limit": "how many, at most 500", **_TENANT}
@@ -236,7 +237,8 @@ _ENTRIES = {
 @_route("GET /v1/log", AccessedOperation.READ_LOG, query=_ENTRIES)
 def _list_entries(service: GuardService, request: ServiceRequest) -> JSON:
     """Read entries of the log."""
-    criteria = {name: request.query.get(name) for name in ("session", "decision", "policy", "tool", "kind")}
+    criteria = {name: request.query.get(name) for name in ("session", "policy", "tool", "kind")}
+    criteria["decision"] = request.choice("decision", [*Decision])
     return {"entries": service.log.entries(request.tenant, request.number("after"), request.limit, criteria)}
 
 

@@ -14,7 +14,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,18 +128,29 @@ class ServiceRequest:
             raise UnknownItemError("there is no such tenant")
         return self.caller.tenant if named is None else named
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, expected: str = "a whole number from 0 on") -> int | None:
         """Returns an option that is a whole number; None if it is missing.
 
         Raises:
-            WireError: it is something else.
+            WireError: it is something else than is expected.
         """
         text = self.query.get(name)
         if text is None:
             return None
         if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-            raise WireError(name, f"is {text[:40]!r}; expected a whole number")
+            raise WireError(name, f"is {text[:40]!r}; expected {expected}")
         return int(text)
+
+    def choice(self, name: str, choices: Collection[str]) -> str | None:
+        """Returns an option that is one of some words; None if it is missing.
+
+        Raises:
+            WireError: it is something else.
+        """
+        text = self.query.get(name)
+        if text is not None and text not in choices:
+            raise WireError(name, f"is {text[:40]!r}; expected {', '.join(choices)}")
+        return text
 
     @property
     def limit(self) -> int:
@@ -148,9 +159,10 @@ class ServiceRequest:
         Raises:
             WireError: it is not between 1 and 500.
         """
-        number = self.number("limit")
+        expected = f"1 to {MAX_LIMIT}"
+        number = self.number("limit", expected)
         if number is not None and not 0 < number <= MAX_LIMIT:
-            raise WireError("limit", f"is {number}; expected 1 to {MAX_LIMIT}")
+            raise WireError("limit", f"is {number}; expected {expected}")
         return 50 if number is None else number
 
 

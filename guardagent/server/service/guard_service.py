@@ -239,7 +239,10 @@ class GuardService:
         self.log_events = LogFollower(self.log, self.stores.state, outbox, channels, self.tenants)
         self.history = policies.PolicyHistory(self.stores.state)
         for name, setting in settings.policies.items():
-            self.history.note(name, self.policies.current(name), setting.commit())
+            current = self.policies.current(name)
+            self.history.note(name, current, setting.commit())
+            if current.zone_note and setting.zone is None:
+                _log.warning("policy %r: %s, or set its 'zone' in the settings", name, current.zone_note)
         self.reports = policies.PolicyReports(self.policies, self.history, self.candidates, self.log)
         self.rules = RuleReports(self.policies, self.reports, self.log, self.approvals)
         self.workflows = policies.WorkflowReports(settings.workflows, self.policies)

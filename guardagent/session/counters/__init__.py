@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from guardagent._support.plugins import Plugins
-from guardagent.errors import CounterError, GuardError, InputError
+from guardagent.errors import GuardError, InputError
 from guardagent.policy.evaluation.counters import CountedAmount, Counter, CounterKey, Number
-from guardagent.policy.evaluation.monitor_interface import SessionCall
+from guardagent.policy.evaluation.monitor_interface import ClockError, SessionCall
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.monitors.conversation import Judgement
 from guardagent.policy.policies import Policies
@@ -70,7 +70,7 @@ MAX_TRIES = 200  # attempts to judge a call while other sessions raise the same 
 _MAX_PAUSE = 0.01  # seconds between them
 
 
-def new_counters(policies: Policies) -> CounterStore | None:
+def new_counters(policies: Policies) -> MemoryCounters | None:
     """Returns a store in memory in which every count is zero, to judge recorded calls without any live counter.
 
     Returns None if the policy has no counters.
@@ -187,11 +187,9 @@ class SessionCounters:
     def _clock_time(self) -> float:
         now = self._clock()
         if math.isnan(now):
-            raise CounterError(
-                "the time is unknown; expected 'time' of each call in the history, and 'now' of the case"
-            )
+            raise ClockError("the time is unknown; expected 'time' of each call in the history, and 'now' of the case")
         if not math.isfinite(now):
-            raise CounterError(f"the clock of the session is {now}; expected seconds since the epoch")
+            raise ClockError(f"the clock of the session is {now}; expected seconds since the epoch")
         return now
 
     # --- a call

@@ -63,6 +63,7 @@ YAML: list[Case] = [
     (policy("temporal: `G !tool:x`"), 4, "an unquoted string cannot begin with '`'"),
     (policy("temporal: % x"), 4, "an unquoted string cannot begin with '%'"),
     (policy("temporal: - G !tool:x"), 4, "an unquoted string cannot begin with '- '"),
+    (file("tags: {a: ["), 2, "an unquoted '[' or '{' begins a list or a mapping; close it"),
     (policy("temporal: ] -> x"), 4, "an unquoted string cannot begin with ']'"),
     (policy('temporal: forall(a(x="k: v"), true)'), 4, f"the part before ': ' is a key, .* or {QUOTE}"),
     (policy("temporal: G(tool: a)"), 4, QUOTE),

@@ -69,6 +69,17 @@ def test_the_tools_of_a_tag_are_alternatives(tmp_path: Path) -> None:
     assert len(notes("forall(@shell(), false)", tmp_path, "tags: {shell: [bash, Bash, run_shell, runShell]}\n")) == 1
 
 
+def test_a_local_time_without_a_zone_is_noted(tmp_path: Path) -> None:
+    counter = "counters: {c: {on: refund(), key: date(now)}}\n"
+    *_, note = notes("forall(refund(), weekday(now) < 6)", tmp_path, counter)
+    assert note.startswith("'third', counter 'c': reads a local time")
+    assert note.endswith('weekday(now, "Europe/Berlin")')
+    solver = "{smt: (assert true), tools: {refund: {permit: (< h 20), variables: {h: {sort: Int, from: hour(now)}}}}}"
+    (tmp_path / "solver.yaml").write_text(f"version: 1\npolicies: [{{id: solved, solver: {solver}}}]\n")
+    assert any(note.startswith("'solved': reads") for note in lint_report(tmp_path / "solver.yaml").notes)
+    assert len(notes('forall(refund(), weekday(now, "Europe/Berlin") < 6)', tmp_path)) == 1
+
+
 def test_with_tools_there_is_nothing_to_note(tmp_path: Path) -> None:
     """A name that they lack is an error when the file is loaded."""
     assert notes("G(tool:get_oder -> O tool:get_order)", tmp_path, "tools: [refund, get_order, get_oder]\n") == ()

@@ -187,6 +187,17 @@ def test_invalid_options_of_an_address_are_refused(path: str, status: int, serve
     server.client("shop.auditor").get(path, status)
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/v1/sessions?limit=-1", "is '-1'; expected 1 to 500"),
+        ("/v1/log?decision=foo", "is 'foo'; expected allow, warn, deny, escalate, halt"),
+    ],
+)
+def test_an_invalid_option_names_what_is_expected(path: str, expected: str, server: LocalServer) -> None:
+    assert server.client("shop.auditor").get(path, 422)["error"]["message"] == expected
+
+
 def values_of(schema: Any) -> SearchStrategy[Any]:
     """Returns values of a schema, and others that nearly fit it."""
     kinds = schema.get("type") if isinstance(schema, dict) else None

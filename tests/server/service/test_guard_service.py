@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,15 @@ def test_the_settings_are_read(tmp_path: Path) -> None:
         path.write_text(f"policies: {{default: {{files: policies.yaml}}}}\nretention: {{{wrong}}}\n")
         with pytest.raises(InputError, match=problem):
             read_server_settings(path)
+
+
+@pytest.mark.parametrize(("zone", "warnings"), [(None, 1), ("Europe/Berlin", 0)])
+def test_a_policy_that_needs_a_zone_is_named_at_the_start(
+    zone: str | None, warnings: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = "version: 1\npolicies: [{id: late, temporal: 'forall(refund(), hour(now) < 20)'}]\n"
+    settings = local_settings(tmp_path, rules)
+    [(name, policy)] = settings.policies.items()
+    with local_server(tmp_path, settings=replace(settings, policies={name: replace(policy, zone=zone)})):
+        assert caplog.text.count("'late': reads a local time") == warnings
+        assert caplog.text.count("or set its 'zone' in the settings") == warnings
