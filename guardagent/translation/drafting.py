@@ -570,26 +570,36 @@ def _rule_draft(content: Mapping[str, Any], place: str, existing: Existing = NOT
 
 # --- groups of sentences
 
+NO_OTHERS: Mapping[int, Collection[int]] = {}
 MOST = 6
 LONGEST = 8  # of sentences that only make sense together
 
 
-def draft_batches(sentences: Sequence[Sentence]) -> tuple[tuple[int, ...], ...]:
+def draft_batches(
+    sentences: Sequence[Sentence], belongs_to: Mapping[int, Collection[int]] = NO_OTHERS
+) -> tuple[tuple[int, ...], ...]:
     """Returns the numbers of sentences in batches of at most six, in their order, whatever headings they stand under.
 
     A sentence that only makes sense after another one, such as 'Otherwise …' or an item of its list, is in the same
-    batch, which may then have up to eight.
+    batch, which may then have up to eight. So is one that only makes an exception to the rule of another sentence.
 
     Args:
         sentences: the sentences to draft, in the order of the document.
+        belongs_to: the sentences to whose rules a sentence belongs, by its number.
     """
-    batches: list[tuple[int, ...]] = []
-    for unit in _units(sentences):
-        numbers = tuple(sentence.number for sentence in unit)
-        if batches and len(batches[-1]) + len(numbers) <= MOST:
-            numbers = (*batches.pop(), *numbers)
-        batches.append(numbers)
-    return tuple(batches)
+    units = [{sentence.number for sentence in unit} for unit in _units(sentences)]
+    for number, other in ((number, other) for number, others in belongs_to.items() for other in others):
+        own, theirs = ([unit for unit in units if at in unit] for at in (number, other))
+        if own and theirs and own != theirs and len(own[0] | theirs[0]) <= LONGEST:
+            theirs[0].update(own[0])
+            units.remove(own[0])
+    batches: list[set[int]] = []
+    for unit in units:
+        if batches and len(batches[-1]) + len(unit) <= MOST:
+            batches[-1] |= unit
+        else:
+            batches.append(unit)
+    return tuple(tuple(sorted(batch)) for batch in batches)
 
 
 def _units(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:

@@ -282,6 +282,40 @@ def _mentions(text: str, name: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
+def distinct(drafts: Iterable[Draft]) -> list[Draft]:
+    """Returns drafts with each id in one of them.
+
+    Where several have a rule of one id, one that quotes all that the others quote, such as the rule with the sentence
+    of its exception, stands for them. Others are different rules, and get names of their own.
+    """
+    drafts = list(drafts)
+    for name in {rule.id for draft in drafts for rule in draft.rules}:
+        having = [(at, rule) for at, draft in enumerate(drafts) for rule in draft.rules if rule.id == name]
+        quoted = {number for _, rule in having for number in rule.quotes}
+        whole = next((at for at, rule in having if quoted <= {*rule.quotes}), None)
+        for count, (at, _) in enumerate(having[1:] if whole is None else having, start=2):
+            if whole is None:
+                drafts[at] = _renamed(drafts[at], name, f"{name}_{count}")
+            elif at != whole:
+                rules = tuple(rule for rule in drafts[at].rules if rule.id != name)
+                drafts[at] = with_declarations(replace(drafts[at], rules=rules), {})
+    return drafts
+
+
+def _renamed(draft: Draft, name: str, new: str) -> Draft:
+    def renamed(rules: Iterable[RuleDraft]) -> tuple[RuleDraft, ...]:
+        return tuple(
+            replace(rule, id=new, cases=tuple(map(case_of, rule.cases))) if rule.id == name else rule for rule in rules
+        )
+
+    def case_of(case: Mapping[str, Any]) -> Mapping[str, Any]:
+        rules = case.get("rules")
+        return {**case, "rules": [new if each == name else each for each in rules]} if isinstance(rules, list) else case
+
+    ambiguities = (replace(each, otherwise=renamed(each.otherwise)) for each in draft.ambiguities)
+    return replace(draft, rules=renamed(draft.rules), ambiguities=tuple(ambiguities))
+
+
 def joined(drafts: Sequence[Draft]) -> Draft:
     """One draft of the sentences of several, with all that they say. Errors as for `selected`."""
     if len(drafts) == 1:

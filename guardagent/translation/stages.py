@@ -180,7 +180,7 @@ class Stages:
         if enforceable:
             self._progress(f"Drafts of {_count(enforceable, 'sentence')} that rules can enforce")
         sentences = [self._state.context.sentence(number) for number in enforceable]
-        return author.drafts(draft_batches(sentences))
+        return author.drafts(draft_batches(sentences, self._state.survey.belongs_to))
 
     def _by_answers(
         self, author: DraftAuthor, reader: GroupReader, groups: Sequence[SentenceGroup]

@@ -22,6 +22,7 @@ class _SentenceEntry:
     fate: Literal["rule", "definition", "fact", "implied", "not_enforceable"]
     reason: str = ""
     implied_by: tuple[int, ...] = ()
+    belongs_to: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Survey:
         failed_output: the pattern of failed outputs; empty if it is unknown.
         errors: the sentences that got no fate, with the reason.
         is_interrupted: whether the model did not answer at all, so that another run goes on here.
+        belongs_to: the sentences whose rules a sentence only makes exceptions to or says more about, by its number.
     """
 
     sentences: Mapping[int, tuple[Fate, str]]
@@ -49,6 +51,7 @@ class Survey:
     failed_output: str = ""
     errors: Mapping[tuple[int, ...], str] = field(default_factory=dict)
     is_interrupted: bool = False
+    belongs_to: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def numbers(self, *fates: Fate) -> tuple[int, ...]:
         """The numbers of the sentences with one of the fates, in order."""
@@ -97,6 +100,7 @@ def _joined(surveys: Sequence[Survey]) -> Survey:
         next((partial_survey.failed_output for partial_survey in surveys if partial_survey.failed_output), ""),
         {group: error for partial_survey in surveys for group, error in partial_survey.errors.items()},
         any(partial_survey.is_interrupted for partial_survey in surveys),
+        {number: others for partial_survey in surveys for number, others in partial_survey.belongs_to.items()},
     )
 
 
@@ -116,15 +120,18 @@ def _read(answer: str, group: Sequence[int], context: TranslationContext) -> Sur
         dict(sorted((entry.number, _fate(entry, context)) for entry in content.sentences)),
         new_facts(content.facts, [fact.name for fact in context.facts]),
         content.failed_output,
+        belongs_to={entry.number: entry.belongs_to for entry in content.sentences if entry.belongs_to},
     )
 
 
 def _fate(entry: _SentenceEntry, context: TranslationContext) -> tuple[Fate, str]:
-    number, reason = entry.number, " ".join(entry.reason.split())
+    number, reason, last = entry.number, " ".join(entry.reason.split()), len(context.document.sentences)
+    if entry.belongs_to and (number in entry.belongs_to or not all(1 <= at <= last for at in entry.belongs_to)):
+        raise AnswerError(f"sentence {number}: 'belongs_to' is {list(entry.belongs_to)}; expected other sentences")
     if entry.fate in ("not_enforceable", "fact") and not reason:
         raise AnswerError(f"sentence {number}: the fate is {entry.fate!r} without a 'reason'; expected one")
     if entry.fate == "implied":
-        others, last = entry.implied_by, len(context.document.sentences)
+        others = entry.implied_by
         if not others or number in others or not all(1 <= other <= last for other in others):
             raise AnswerError(f"sentence {number}: 'implied_by' is {list(others)}; expected numbers of other sentences")
         reason = f"implied by {', '.join(map(str, others))}{f': {reason}' if reason else ''}"

@@ -36,6 +36,11 @@ def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
     assert "library" not in system
 
 
+def test_an_exception_belongs_to_its_rule(serve: Serve, tmp_path: Path) -> None:
+    serve(translator(survey=SURVEY.replace("number: 4, fate: rule", "number: 4, fate: rule, belongs_to: [5]")))
+    assert surveyed(tmp_path).belongs_to == {4: (5,)}
+
+
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -48,6 +53,8 @@ def test_each_sentence_gets_its_fate(serve: Serve, tmp_path: Path) -> None:
         (SURVEY.replace(', reason: "No call shows how warm a greeting is."', ""), "without a 'reason'"),
         (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: implied"), "'implied_by' is"),
         (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: rule, question: 'Really?'"), "'question'"),
+        (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: rule, belongs_to: [4]"), "'belongs_to' is [4]"),
+        (SURVEY.replace("number: 4, fate: rule", "number: 4, fate: rule, belongs_to: [9]"), "'belongs_to' is [9]"),
         (SURVEY.replace("number: 4", "number: four"), "expected a whole number"),
         (SURVEY.replace("^Error", "(Error"), "not a valid regular expression"),
         ("sentences: [*x]\n", "alias"),

@@ -15,7 +15,7 @@ from guardagent.policy.equivalence import Same
 from guardagent.policy.equivalence.draft import Outcome
 from guardagent.policy.review.record import Readings, ReviewFinding, ReviewQuestion
 from guardagent.translation.context import TranslationContext
-from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft, selected
+from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft, distinct, selected
 from guardagent.translation.examination.examined import holding_cases
 from guardagent.translation.readings.cases import CaseReading, Dispute, disputes, is_confirmed, situation_of
 from guardagent.translation.readings.questions import (
@@ -83,7 +83,7 @@ def sentence_groups(drafts: Sequence[Draft], enforceable: Collection[int]) -> tu
         drafts: the drafts, of different sentences.
         enforceable: the sentences that need rules. Each of them is in one group.
     """
-    grouping = _Grouping(drafts, frozenset(enforceable))
+    grouping = _Grouping(distinct(drafts), frozenset(enforceable))
     return tuple(map(grouping.group, grouping.components()))
 
 

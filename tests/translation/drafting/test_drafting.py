@@ -330,6 +330,18 @@ def test_sentences_that_only_make_sense_together_stay_together(tmp_path: Path) -
     assert draft_batches(read_document(path).sentences) == ((1, 2, 3, 4), (5, 6, 7), (8, 9, 10, 11, 12))
 
 
+def test_an_exception_is_drafted_with_its_rule(tmp_path: Path) -> None:
+    """As far as one request may have so many sentences; others, and itself, are of no consequence."""
+    path = tmp_path / "rules.md"
+    path.write_text("".join(f"Rule number {number} holds.\n\n" for number in range(1, 16)))
+    sentences = read_document(path).sentences
+    assert draft_batches(sentences, {15: (1,)}) == ((1, 2, 3, 4, 5, 15), (6, 7, 8, 9, 10, 11), (12, 13, 14))
+    assert draft_batches(sentences, {15: (99, 15)}) == draft_batches(sentences)
+    many = draft_batches(sentences, dict.fromkeys(range(2, 16), (1,)))
+    assert sorted(number for batch in many for number in batch) == [*range(1, 16)]
+    assert max(map(len, many)) == 8
+
+
 def test_a_long_list_is_split(tmp_path: Path) -> None:
     """Each item has its introduction beside it in the request."""
     path = tmp_path / "POLICY.md"

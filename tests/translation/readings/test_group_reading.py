@@ -18,7 +18,7 @@ from guardagent.translation.assembly import assemble
 from guardagent.translation.assembly.completion import completed
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
 from guardagent.translation.readings.cases import CaseReading, expected, readable_cases
-from guardagent.translation.readings.group_reading import GroupReader, GroupReading, SentenceGroup
+from guardagent.translation.readings.group_reading import GroupReader, GroupReading, SentenceGroup, sentence_groups
 from guardagent.translation.readings.questions import (
     WholeDocument,
     loaded,
@@ -112,6 +112,24 @@ def test_an_answer_chooses_the_rules(number: int, planted: Planted, chosen: int)
         assert [rule.source for rule in reading.draft.rules] == [rule.source for rule in rules]
         assert (reading.readings, blocking(reading)) == ("answered", [])
     assert [each.id for each in reading.questions] == [question.id]
+
+
+def test_rules_of_one_name_stand_together() -> None:
+    """The rule with the sentence of its exception stands for the one without it; others get names of their own."""
+    first, second = (replace(LIMIT.first.draft(number), sentences=(number,)) for number in (1, 2))
+    case = {"id": "c", "proposed": {"tool": "refund"}, "label": 1, "rules": ["same"]}
+    own, other = (replace(each.rules[0], id="same", cases=(case,)) for each in (first, second))
+    whole = replace(other, quotes={**own.quotes, **other.quotes})
+    pair = replace(first, rules=(own,)), replace(second, rules=(whole,))
+    for drafts in (pair, pair[::-1]):
+        (group,) = sentence_groups(drafts, [1, 2])
+        assert group.rules == (whole,)
+        assert not group.problems
+    groups = sentence_groups((pair[0], replace(second, rules=(other,))), [1, 2])
+    assert [(rule.id, rule.cases[0]["rules"]) for group in groups for rule in group.rules] == [
+        ("same", ["same"]),
+        ("same_2", ["same_2"]),
+    ]
 
 
 def draft_of(source: Any, number: int) -> Draft:
