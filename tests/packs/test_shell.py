@@ -320,6 +320,7 @@ def test_what_an_earlier_call_prepared_is_read(earlier: dict[str, Any], command:
         ({"command": "kill", "args": [-1]}, ["unreadable"]),
         ({"q": {"line": "rm -rf /"}, "note": "x"}, ["unreadable"]),
         ({"q": "ls", "words": ["x"]}, ["unreadable"]),
+        ({"q": "rm -rf /", "command": None}, ["delete", "unreadable"]),
         ({"q": "rm -rf /", "options": {"input": "y"}}, ["delete", "unreadable"]),
         ({"command": "ls", "options": {"command": "rm -rf /"}}, ["delete"]),
         ({"command": "ls", "env": {"A": "b"}}, []),

@@ -154,7 +154,7 @@ def _commands(arguments: dict[str, Any]) -> list[_Command]:
     They are those with a usual name; without one at the top, every string; and each program with its arguments.
     """
     commands = list(_named(arguments))
-    is_named = any(key.lower() in _COMMANDS for key in arguments)
+    is_named = any(key.lower() in _COMMANDS and _line(value) is not None for key, value in arguments.items())
     values = [(key, plain_name(key), value) for key, value in arguments.items() if isinstance(value, str | list | dict)]
     programs = [line for _, name, value in values if name in _PROGRAMS and (line := _line(value))]
     for key, name, value in values:
