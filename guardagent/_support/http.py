@@ -488,8 +488,11 @@ def _protocol(seconds: float) -> Any:
     return PunctualProtocol
 
 
+_JOINED_BYTES = 2**16
+
+
 class _JoiningTransport:
-    """A transport that sends together what is written in one turn of the event loop.
+    """A transport that sends together what is written in one turn of the event loop, unless that is much.
 
     uvicorn writes the head of an answer and its body apart: the client would wake up twice, and in between take the
     processor from the server.
@@ -497,7 +500,7 @@ class _JoiningTransport:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
-        self._parts = list[bytes]()
+        self._parts, self._size = list[bytes](), 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -506,6 +509,9 @@ class _JoiningTransport:
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
+        self._size += len(data)
+        if self._size >= _JOINED_BYTES:  # a client that reads late must hold the writer up at once
+            self._flush()
 
     def close(self) -> None:
         self._flush()
@@ -514,7 +520,7 @@ class _JoiningTransport:
     def _flush(self) -> None:
         if self._parts:
             self._transport.write(b"".join(self._parts))
-            self._parts.clear()
+            self._parts, self._size = [], 0
 
 
 def _faster_protocol() -> Any:

@@ -44,3 +44,37 @@ def test_an_answer_comes_in_one_packet() -> None:
     received, packets = asyncio.run(asyncio.wait_for(run(), 20))
     assert received.endswith(b'\r\n\r\n{"status": "ok"}')
     assert packets == 3
+
+
+def test_a_client_that_reads_late_holds_the_answer_up() -> None:
+    """An answer that it has not read does not pile up in the server."""
+    part, count, sent = bytes(2**16), 500, list[int]()
+
+    async def streaming(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for number in range(count):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            sent.append(number)
+        await send({"type": "http.response.body"})
+
+    async def run() -> tuple[int, bytes]:
+        with http.listening_socket("127.0.0.1", 0) as listening:
+            endpoint = http.HttpEndpoint("127.0.0.1", listening.getsockname()[1], http.RequestLimits())
+            serving = asyncio.create_task(http.serve(streaming, endpoint, listening))
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+            client.settimeout(0)
+            await asyncio.get_running_loop().sock_connect(client, listening.getsockname())
+            reader, writer = await asyncio.open_connection(sock=client)
+            writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            await asyncio.sleep(0.5)
+            early = len(sent)
+            received = await reader.read()
+            writer.close()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+        return early, received
+
+    early, received = asyncio.run(asyncio.wait_for(run(), 20))
+    assert 0 < early < count / 2
+    assert received.count(part) == len(sent) == count

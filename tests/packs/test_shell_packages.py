@@ -312,6 +312,10 @@ def test_a_name_near_a_popular_one_needs_approval(listed: list[str], asks: bool)
         ("exec", {"text": "pip install evil", "path": "/w"}, True),
         ("terminal", {"data": "pip install evil", "path": "/w"}, True),
         ("exec", {"text": "pip install listed", "path": "/w"}, False),
+        ("run_commands", {"commands": ["pip install evil"]}, True),
+        ("run_commands", {"commands": ["pip install listed"]}, False),
+        ("bash", {"command": ["pip install evil"]}, True),
+        ("exec", {"program": "pip", "args": ["install", "evil"]}, True),
         ("write_file", {"text": "pip install evil", "path": "a.md"}, False),
         (
             "Edit",

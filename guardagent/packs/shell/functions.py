@@ -6,11 +6,11 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from guardagent.packs import named_values, plain_name
+from guardagent.packs import named_values, plain_name, strings
 from guardagent.packs.shell.commands import Files, WrittenFile
 from guardagent.packs.shell.findings import argument_kinds, kinds_after, shell_kinds
 from guardagent.packs.shell.packages import allowed, is_pinned, packages_in, packages_of_file, resembles
@@ -19,7 +19,12 @@ from guardagent.packs.shell.script import require_parser
 
 require_parser()
 _COMMANDS = "command cmd script commands bash_command shell_command command_line argv code input".split()
+_NAMES = {plain_name(name) for name in _COMMANDS} - {"commands"}
+_PROGRAMS = _NAMES - {"argv", "code", "input"} | {"program", "executable", "binary"}
+_ARGUMENTS = {"args", "arguments", "argv", "commandargs", "cmdargs"}
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
+_SCALARS = {str, int, float, bool, type(None)}
+_Command = str | tuple[str, ...]  # a script, or the words of a command without a shell; none if it cannot be read
 
 
 def shell_findings(
@@ -27,8 +32,8 @@ def shell_findings(
 ) -> list[str] | None:
     """The kinds of danger in the arguments of a call that runs a shell command; None if there is no command.
 
-    The command is the value of `command`, `cmd`, `script`, ...; without such an argument, every string is read as one.
-    A list is a command without a shell.
+    The command is the value of `command`, `cmd`, `script`, ...; without such an argument, every string is read as one,
+    and a list or an object is unreadable. A list is a command without a shell. `args` belong to the program there.
 
     Args:
         arguments: the arguments.
@@ -37,27 +42,23 @@ def shell_findings(
         protected: paths that must stay as they are, absolute or in the workspace.
     """
     workspace = places(workspace, folders, protected) if folders or protected else workspace
-    if all(type(value) is str for value in arguments.values()):
-        kinds = _of_strings(tuple(arguments.items()), workspace)
+    types = tuple(map(type, arguments.values()))
+    if _SCALARS.issuperset(types):
+        kinds = _of_scalars(tuple(arguments.items()), types, workspace)
         return None if kinds is None else list(kinds)
     return _of_arguments(arguments, workspace)
 
 
 @lru_cache(1024)  # each rule reads the same arguments
-def _of_strings(arguments: tuple[tuple[str, str], ...], workspace: str) -> list[str] | None:
+def _of_scalars(arguments: tuple[tuple[str, Any], ...], _types: tuple[type, ...], workspace: str) -> list[str] | None:
     return _of_arguments(dict(arguments), workspace)
 
 
 def _of_arguments(arguments: dict[str, Any], workspace: str) -> list[str] | None:
-    named = {key: value for key, value in arguments.items() if key.lower() in _COMMANDS}
-    texts = named or {
-        key: value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS
-    }
-    if not texts:
+    if not (commands := _commands(arguments)):
         return None
     folder = next(_folders(arguments), "")
-    kinds = {kind for key, value in texts.items() for kind in _kinds(key, value, workspace, folder)}
-    return sorted(kinds - {""})
+    return sorted({kind for command in commands for kind in _kinds(command, workspace, folder)} - {""})
 
 
 def other_packages(arguments: dict[str, Any], listed: list[str], runs: bool = False) -> list[str]:  # noqa: FBT001, FBT002 - rules call it
@@ -86,12 +87,12 @@ def similar_packages(arguments: dict[str, Any], listed: list[str], runs: bool = 
 
 def _packages_of(arguments: dict[str, Any], *, runs: bool) -> dict[str, None]:
     paths, contents = _written(arguments)
-    texts = list(_texts(arguments))
-    strings = [(plain_name(key), value) for key, value in arguments.items() if isinstance(value, str)]
-    written = contents or [text for _, text in strings if not texts]
+    texts = _lines(_named(arguments))
+    named = [(plain_name(key), value) for key, value in arguments.items() if isinstance(value, str)]
+    written = contents or [text for _, text in named if not texts]
     names = [name for path in paths for text in written for name in packages_of_file(path, text)]
-    texts = _commands(arguments) if runs else texts
-    texts += [text for key, text in strings if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
+    texts = _lines(_commands(arguments)) if runs else texts
+    texts += [text for key, text in named if not (paths and (key in _CONTENTS or _EDITS.match(key)))]
     return dict.fromkeys([*names, *(name for text in dict.fromkeys(texts) for name in _packages(text))])
 
 
@@ -127,11 +128,11 @@ def prepares(
         ran: whether the tool of the earlier call runs commands.
     """
     workspace = places(workspace, folders, protected) if folders or protected else workspace
-    texts = _commands(arguments)
+    texts = _lines(_commands(arguments))
     paths, contents = _written(earlier)
     if contents and any(_runs_file(path, "\n".join(contents), text, workspace) for path in paths for text in texts):
         return True
-    before = [text for text in (_commands(earlier) if ran else _texts(earlier)) if _PREPARES.search(text)]
+    before = [text for text in _lines((_commands if ran else _named)(earlier)) if _PREPARES.search(text)]
     folder = next(_folders(arguments), "")
     return any(_kinds_after(first, text, workspace, folder) for first in before for text in texts)
 
@@ -147,18 +148,46 @@ def _folders(arguments: dict[str, Any]) -> Iterator[str]:
     yield from (str(value) for key, value in arguments.items() if key.lower() in _FOLDERS and value)
 
 
-def _texts(arguments: dict[str, Any]) -> Iterator[str]:
-    for value in named_values(arguments, {name.replace("_", "") for name in _COMMANDS}):
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list) and all(isinstance(word, str) for word in value):
-            yield shlex.join(value)
+def _commands(arguments: dict[str, Any]) -> list[_Command]:
+    """The commands of a call that runs some: the reading of its arguments for all functions of the pack.
+
+    They are those with a usual name; without one at the top, every string; and each program with its arguments.
+    """
+    commands = list(_named(arguments))
+    is_named = any(key.lower() in _COMMANDS and _line(value) is not None for key, value in arguments.items())
+    values = [(key, plain_name(key), value) for key, value in arguments.items() if isinstance(value, str | list | dict)]
+    programs = [line for _, name, value in values if name in _PROGRAMS and (line := _line(value))]
+    for key, name, value in values:
+        line = _line(value) if name in _ARGUMENTS and programs else None
+        if line:
+            commands += [f"{program} {line}" for program in programs]
+        elif value and not isinstance(value, str) and name not in _NAMES and (name in _ARGUMENTS or not is_named):
+            commands.append(())
+        if isinstance(value, str) and not is_named and key.lower() not in _FOLDERS:
+            commands.append(value)
+    return commands
 
 
-def _commands(arguments: dict[str, Any]) -> list[str]:
-    """The commands of a call that runs some: those with a name for it, else every string, as in `shell_findings`."""
-    strings = [value for key, value in arguments.items() if isinstance(value, str) and key.lower() not in _FOLDERS]
-    return list(_texts(arguments)) or strings
+def _named(arguments: dict[str, Any]) -> Iterator[_Command]:
+    """The commands with a usual name, at any depth."""
+    for names in (_NAMES, {"commands"}):
+        for value in named_values(arguments, names):
+            if isinstance(value, str):
+                yield value
+                continue
+            words = strings(value) or []
+            yield tuple(words)
+            if words and (names is not _NAMES or any(sign.isspace() for sign in words[0])):
+                yield from words
+
+
+def _lines(commands: Iterable[_Command]) -> list[str]:
+    """The commands that can be read, each as a script."""
+    return [line for command in commands if (line := _line(command))]
+
+
+def _line(value: Any) -> str | None:
+    return value if isinstance(value, str) else shlex.join(words) if (words := strings(value)) else None
 
 
 @lru_cache(1024)
@@ -172,16 +201,10 @@ def _kinds_after(before: str, text: str, workspace: str, folder: str) -> frozens
     return kinds_after(before, text, workspace, folder)
 
 
-def _kinds(key: str, value: Any, workspace: str, folder: str) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from _of_text(value, workspace, folder)
-    elif isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-        yield from argument_kinds(value, workspace, folder)
-        if key.lower() == "commands" or any(any(sign.isspace() for sign in word) for word in value[:1]):
-            for command_text in value:
-                yield from _of_text(command_text, workspace, folder)
-    else:
-        yield "unreadable"
+def _kinds(command: _Command, workspace: str, folder: str) -> frozenset[str]:
+    if isinstance(command, str):
+        return _of_text(command, workspace, folder)
+    return argument_kinds([*command], workspace, folder) if command else frozenset({"unreadable"})
 
 
 @lru_cache(1024)

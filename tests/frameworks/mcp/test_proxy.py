@@ -300,6 +300,45 @@ def test_a_call_that_waits_for_approval_can_be_cancelled(tmp_path: Path) -> None
     assert paid(tmp_path) == [["W1", 5]]
 
 
+# It reports a lost connection for `get_order`, and does not answer the ping by which the proxy then confirms it.
+DOUBTFUL = f"""
+import json, pathlib, sys
+def lines(stream=sys.stdin, pinged=pathlib.Path("PINGED")):
+    for line in stream:
+        message = json.loads(line)
+        if "get_order" in line:
+            error = {{"code": -32000, "message": "connection closed"}}
+            print(json.dumps({{"jsonrpc": "2.0", "id": message["id"], "error": error}}), flush=True)
+        elif message["method"] != "ping" or pinged.exists():
+            yield line
+        else:
+            pinged.touch()
+sys.stdin = lines()
+exec(compile(open({plain_command()[-1]!r}).read(), "plain.py", "exec"))
+"""
+
+
+def test_a_call_that_is_cancelled_before_it_is_sent_has_not_run(tmp_path: Path) -> None:
+    """So it has failed, and does not stay in flight."""
+    policy = AT_MOST_ONE.replace("order_id=o))", "order_id=o), !failed(f))")
+    pinged = tmp_path / "pinged"
+    server = [sys.executable, "-S", "-c", DOUBTFUL.replace("PINGED", str(pinged))]
+
+    async def session() -> None:
+        async with client_of(proxy_command(tmp_path, policy, server=server), tmp_path) as client:
+            await client.begin()
+            assert failed(await client.call("get_order", order_id="W1"))
+            args = {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}}
+            name = await client.ask("tools/call", args)
+            while not pinged.exists():  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.01)
+            await client.notify("notifications/cancelled", {"requestId": name})
+            assert not failed(await client.call("refund", order_id="W1", amount=5))
+
+    run(session())
+    assert paid(tmp_path) == [["W1", 5]]
+
+
 BROKEN = {"hangs": "import time; time.sleep(2)", "exits": "raise SystemExit(0)"}  # others: test_tool_guard.py
 
 

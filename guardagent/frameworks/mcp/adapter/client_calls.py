@@ -17,7 +17,7 @@ from guardagent._support.execution import Operation, Procedure, adrive
 from guardagent.enforcement import Approval, ApprovalRequest, EnforcementPoint, HostCall, Outcome
 from guardagent.enforcement.approval import edit_note
 from guardagent.enforcement.lifecycle import MAX_REQUESTS, JudgedCall
-from guardagent.errors import InputError, ToolDenied, ToolTimeoutError
+from guardagent.errors import InputError, ToolDenied, ToolTimeoutError, error_text
 from guardagent.frameworks.mcp.adapter import calls
 from guardagent.frameworks.mcp.adapter.calls import DENIED, Message, denial_message, params_of
 from guardagent.frameworks.mcp.adapter.catalogue import Catalogue
@@ -112,6 +112,7 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 # --- one request
 
 _NOT_SENT = "the time that the policy gives the tool has passed before the server could be reached; it has not run"
+_CANCELLED = "the call was cancelled before the server received it; it has not run"
 Forward = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
@@ -153,6 +154,14 @@ class ClientRequest:
         """The name of the called tool, or the method."""
         name, method = params_of(self.message).get("name"), self.message["method"]
         return name if method == calls.TOOL and isinstance(name, str) and name else str(method)
+
+    def outcome_of(self, error: BaseException) -> Outcome:
+        """Returns the outcome of the call that raised this. One that the server has not received has not run."""
+        if self.may_have_run():
+            return Outcome.of_error(error)
+        if isinstance(error, ToolTimeoutError):
+            return Outcome(_NOT_SENT, failed=True)
+        return Outcome(error_text(error) if isinstance(error, Exception) else _CANCELLED, failed=True)
 
 
 class ClientCalls:
@@ -228,15 +237,12 @@ class ClientCalls:
 
         def failure(error: BaseException) -> Outcome:
             known = error.outcome if isinstance(error, ErrorResponseError) else None
-            return known or Outcome.of_error(error)
-
-        def late(error: ToolTimeoutError) -> Outcome:
-            return Outcome.of_error(error) if request.may_have_run() else Outcome(_NOT_SENT, failed=True)
+            return known or request.outcome_of(error)
 
         note = edit_note(proposed, args)
         work = partial(forward, params_of(calls.with_args(request.message, args)))
         try:
-            answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome, failure, late))
+            answer = await adrive(self._guard.lifecycle.execute(call, Operation(work, work), outcome, failure, failure))
         except ErrorResponseError as error:
             if note and error.outcome is not None and error.outcome.ended and isinstance(error.error, Mapping):
                 error.error = {**error.error, "message": f"{error.error.get('message', '')}\n{note}"}
