@@ -292,7 +292,7 @@ def reading_question(
     meanings = (ambiguity.follows or ambiguity.readings[0], ambiguity.other)
     if not isinstance(difference, Different) or _both_deny(difference):
         pairs = sorted(zip(meanings, drafts, strict=True), key=lambda pair: ambiguity.readings.index(pair[0]))
-        choices = tuple(_choice(meaning, None, meaning, draft, context) for meaning, draft in pairs)
+        choices = tuple(_choice(meaning, None, meaning, draft, drafts, context) for meaning, draft in pairs)
         return ReviewQuestion(_ambiguity_id(ambiguity, sentences), sentences, (), text, choices)
     record = difference.witness.record("")
     answers = ANSWERS if difference.witness.proposed is not None else {**ANSWERS, "allowed": "yes", "denied": "no"}
@@ -304,7 +304,7 @@ def reading_question(
         sentences,
         (),
         f"{text} For example: {question(shown, tools_of(context))}",
-        tuple(_choice(answers[outcome], outcome, meaning, draft, context) for outcome, meaning, draft in sides),
+        tuple(_choice(answers[outcome], outcome, meaning, draft, drafts, context) for outcome, meaning, draft in sides),
         {**record, "id": name},
     )
 
@@ -403,13 +403,23 @@ def _ambiguity_id(ambiguity: Ambiguity, sentences: Iterable[str]) -> str:
 
 
 def _choice(
-    answer: str, outcome: Outcome | None, meaning: str, draft: Draft, context: TranslationContext
+    answer: str,
+    outcome: Outcome | None,
+    meaning: str,
+    draft: Draft,
+    drafts: Sequence[Draft],
+    context: TranslationContext,
 ) -> ReviewChoice:
+    """A reading as a choice, in the words of the rules in which the drafts differ."""
     allowed = None if outcome is None else outcome in LENIENT
     if not draft.rules:
         return ReviewChoice(answer, allowed, meaning)
-    words = " ".join(word.text for word in policies_in_words(draft.policies(context)).values())
-    return ReviewChoice(answer, allowed, f"{meaning} ({words})", draft.content(context))
+    written = [{rule.id: rule.source for rule in each.rules} for each in drafts]
+    differing = {rule.id for rule in draft.rules if any(each.get(rule.id) != rule.source for each in written)}
+    words = " ".join(
+        word.text for name, word in policies_in_words(draft.policies(context)).items() if name in differing
+    )
+    return ReviewChoice(answer, allowed, f"{meaning} ({words})" if words else meaning, draft.content(context))
 
 
 def _hashes(numbers: Iterable[int], context: TranslationContext) -> tuple[str, ...]:
