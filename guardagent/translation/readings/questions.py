@@ -19,7 +19,7 @@ from guardagent.batch.cases import judge_case
 from guardagent.batch.records import read_case, read_trace
 from guardagent.errors import InputError
 from guardagent.policy.equivalence import Comparison, Different, Same, compare_rules, question
-from guardagent.policy.equivalence.draft import ABSENT, NO_FACTS, Outcome, Path, Witness, outcome_of
+from guardagent.policy.equivalence.draft import ABSENT, NO_FACTS, Outcome, Path, Witness, changed, outcome_of, value_at
 from guardagent.policy.equivalence.questions import ANSWERS, labelled
 from guardagent.policy.equivalence.search import difference_of, rank_of
 from guardagent.policy.evaluation.operands import StateFunctionError
@@ -319,11 +319,11 @@ def _essential(witness: Witness, policies: Sequence[Policies]) -> Witness:
     record = witness.record("")
     expected = [outcome_at(each, record, "a case") for each in policies]
     for path in [path for key in ("facts", "state") for path in _places(record, (key,))]:
-        smaller = _without(record, path)
-        if smaller != record and [outcome_at(each, smaller, "a case") for each in policies] == expected:
+        smaller = record if value_at(record, path) is ABSENT else changed(record, path, ABSENT)
+        if smaller is not record and [outcome_at(each, smaller, "a case") for each in policies] == expected:
             record = smaller
     known = ("facts", "state")
-    kept = (each for each in witness.limits if each.path[0] not in known or _without(record, each.path) != record)
+    kept = (each for each in witness.limits if each.path[0] not in known or value_at(record, each.path) is not ABSENT)
     return replace(witness, facts=record.get("facts") or {}, state=record.get("state"), limits=tuple(kept))
 
 
@@ -333,15 +333,6 @@ def _places(value: Any, path: Path) -> Iterator[Path]:
     for key in inner if isinstance(inner, Mapping) and len(path) <= _DEEPEST else ():
         yield (*path, key)
         yield from _places(inner, (*path, key))
-
-
-def _without(value: Any, path: Path) -> Any:
-    """A value without what stands at a path; as it is if nothing does."""
-    key, *rest = path
-    if not isinstance(value, Mapping) or key not in value:
-        return value
-    changed = {key: _without(value[key], tuple(rest))} if rest else {}
-    return {**{name: inner for name, inner in value.items() if name != key}, **changed}
 
 
 def dispute_question(
