@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
 import traceback
@@ -53,8 +54,7 @@ def test_overlapping_patterns_redact_both_matches() -> None:
     """The earlier and longer match wins, and no fragment remains between them."""
     redaction = Redactor({"word": "[a-z]+", "all": "[a-z]+ [0-9]+"}).redaction()
     redacted = redaction.redact("abc 123 def")
-    assert "abc" not in redacted.replace("all", "")
-    assert "123" not in redacted.partition("]")[0].split()[0]
+    assert re.fullmatch(r"\[\w+ 1 [0-9a-f]+\] ?\[\w+ 2 [0-9a-f]+\]", redacted), redacted
     assert redaction.restore(redacted) == "abc 123 def"
 
 

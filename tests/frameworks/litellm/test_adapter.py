@@ -110,11 +110,11 @@ def talk(client: GatewayClient, guard: ToolGuard, *turns: Turn, **options: Any) 
 @both
 @every
 def test_a_denied_refund_is_replanned(client: GatewayClient, stream: bool, tmp_path: Path) -> None:
-    """The client never sees the call of 500; the model reads why, and the client gets the call of 50."""
-    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(500)], [refund(50)])
+    """The client never sees the call of 5007005; the model reads why, and the client gets the call of 50."""
+    client_talk = talk(client, guard_of(tmp_path, LIMIT), [refund(5007005)], [refund(50)])
     _, calls = client_talk.ask(stream=stream)
     assert [args for _, _, args in calls] == [{"order_id": "W1", "amount": 50}]
-    assert "500" not in client_talk.raw
+    assert "5007005" not in client_talk.raw
     assert "refund 100 or less" in str(model().requests[-1])
 
 
@@ -584,10 +584,10 @@ def test_only_a_stream_that_reads_in_one_way_passes_as_it_is(events: list[bytes]
 def test_a_stream_with_a_legacy_call_is_refused(tmp_path: Path) -> None:
     """Also beside a call that may pass."""
     client_talk = talk(CLIENTS["chat"], guard_of(tmp_path, LIMIT), "unused")
-    legacy = {"function_call": {"name": "refund", "arguments": '{"amount": 9999}'}}
+    legacy = {"function_call": {"name": "refund", "arguments": '{"amount": 99799799}'}}
     model().events = chat_events(part(WHOLE, id="a"), legacy, {})
     assert client_talk.ask(stream=True)[1] == []
-    assert "9999" not in client_talk.raw
+    assert "99799799" not in client_talk.raw
 
 
 @pytest.mark.parametrize("cut", [3, 5])
