@@ -31,7 +31,7 @@ test: lint
 
 test-all: test test-slow test-generation test-frameworks test-engines test-model-engines
 
-# Properties run a second time, with thirty times as many examples. Those of FRAMEWORKS run in test-frameworks.
+# Properties run a second time, with fifteen times as many examples. Those of FRAMEWORKS run in test-frameworks.
 test-slow: .venv-dev-all/ready
 	.venv-dev-all/bin/pytest -n 2 -m 'slow or hypothesis' --hypothesis-profile=long \
 	  $(foreach framework,$(FRAMEWORKS),--ignore=tests/frameworks/$(subst -,_,$(framework))) $(ROOMS)

@@ -10,7 +10,7 @@ from hypothesis import settings
 
 # No deadline: a busy machine does not make a property fail.
 settings.register_profile("quick", deadline=None, max_examples=10)
-settings.register_profile("long", deadline=None, max_examples=300)
+settings.register_profile("long", deadline=None, max_examples=150)
 settings.load_profile("quick")
 
 

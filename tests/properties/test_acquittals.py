@@ -29,7 +29,7 @@ from tests.policy.naive_data import Step
 from tests.properties.test_replayed_traces import TEMPORAL
 from tests.tiers import slow_after
 
-RUNS, PAIRS = 40, 250
+RUNS, PAIRS = 16, 250
 RULES = [
     *TEMPORAL,
     "tool:pay U tool:get",

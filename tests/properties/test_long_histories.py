@@ -17,7 +17,7 @@ from tests.policy.naive_values import Truth
 from tests.properties.test_data_rules import ParallelRun
 from tests.tiers import slow_after
 
-CASES, RUNS = 6, 50
+CASES, RUNS = 6, 25
 FACTS = {"sure": True, "context": {"limit": 2, "who": "a", "xs": ["a", "b"]}}
 CHECKED = ["v", "v", "v", "n", "n", "args(p).n", "fact(context.who)", "fact(context.limit)", "state.level", "now"]
 LISTS = ["xs", '[v, "b"]', "fact(context.xs)", "args(p).xs"]
