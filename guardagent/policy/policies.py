@@ -465,48 +465,22 @@ class Policies:
 
         return with_extra(self, extra)
 
-    def restore(
-        self,
-        snapshot: bytes,
-        key: bytes,
-        *,
-        state: Any = None,
-        messages: Any = (),
-        newest: int | None = None,
-        counters: Any = None,
-        on_difference: Callable[[Any], None] | None = None,
-        extra: Any = None,
-        **options: Any,
-    ) -> Session:
+    def restore(self, snapshot: bytes, key: bytes, *, extra: Any = None, **options: Any) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
         Args:
             snapshot: the result of `session.snapshot(key)`.
             key: the same key.
-            state: as for `session`.
-            messages: as for `Session`.
-            newest: the last known `session.sequence`; an older snapshot is refused.
-            counters: as for `Session`.
-            on_difference: as for `Session`.
             extra: the same rules for this conversation as before.
-            options: `clock` and `zone`, as for `Session`.
+            options: `newest`, the last known `session.sequence`: an older snapshot is refused; `state`, as for
+                `session`; and `messages`, `counters`, `on_difference`, `clock` and `zone`, as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
         """
         from guardagent.session.session import Session
 
-        return Session.restore(
-            self.with_extra(extra),
-            snapshot,
-            key,
-            state=state,
-            messages=messages,
-            newest=newest,
-            counters=counters,
-            on_difference=on_difference,
-            **options,
-        )
+        return Session.restore(self.with_extra(extra), snapshot, key, **options)
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
@@ -22,13 +22,12 @@ from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
 from guardagent.policy.equivalence.variations import NOON
 from guardagent.policy.language import ast
 from guardagent.policy.lint.steps import (
-    MAX_STATES,
     RuleAutomaton,
-    SearchLimitError,
     State,
     States,
+    StateSearch,
     StepKind,
-    path_to,
+    step_all,
     steps_of,
 )
 from guardagent.policy.logic.expressions import (
@@ -467,41 +466,21 @@ class StepComparison:
         return islice(self._differences(), MAX_WITNESSES)
 
     def _differences(self) -> Iterator[Witness]:
-        start: States = tuple(automaton.start for automaton in self._automata)
         steps = steps_of(self._automata, self._tools, failing=True)
-        before: dict[States, tuple[States, StepKind] | None] = {start: None}
-        waiting = deque([start])
-        while waiting:
-            at = waiting.popleft()
-            path = path_to(before, at)
+        search = StateSearch(tuple(automaton.start for automaton in self._automata))
+        for at in search:
+            path = search.path(at)
             if self._differ(
                 [not automaton.accepts(state) for automaton, state in zip(self._automata, at, strict=True)]
             ):
                 yield witness_of(path, ends=True)
             for step in steps:
-                after = self._after(at, step)
+                after = step_all(self._automata, at, step)
                 broken = [not automaton.is_alive(state) for automaton, state in zip(self._automata, after, strict=True)]
                 if self._differ(broken):
                     yield witness_of([*path, step], ends=not step.ok)
                 elif self._may_go_on(broken):
-                    self._follow(before, waiting, (at, step), self._resumed(at, step, broken))
-
-    @staticmethod
-    def _follow(
-        before: dict[States, tuple[States, StepKind] | None],
-        waiting: deque[States],
-        link: tuple[States, StepKind],
-        after: States,
-    ) -> None:
-        if after not in before:
-            if len(before) >= MAX_STATES:
-                raise SearchLimitError
-            before[after] = link
-            waiting.append(after)
-
-    def _after(self, at: States, step: StepKind) -> States:
-        pairs = zip(self._automata, at, step.letters, strict=True)
-        return tuple(pair.step(state, letters) for pair, state, letters in pairs)
+                    search.follow(at, step, self._resumed(at, step, broken))
 
     def _resumed(self, at: States, step: StepKind, broken: Sequence[bool]) -> States:
         """The states after a step that ran although it violated some rules."""

@@ -1,6 +1,6 @@
 """Reads annotations: the literals that a function returns, and the fields of a class.
 
-`EvaluatorProtocol` is the interface of the evaluator for this file and `builtins.py`, which the evaluator imports.
+`Evaluator` is the interface of the evaluator for this file and `builtins.py`, which the evaluator imports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import EnumType
 from types import FunctionType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.values import (
@@ -33,38 +33,11 @@ from guardagent.workflow.python_source.values import (
     union,
 )
 
+if TYPE_CHECKING:
+    from guardagent.workflow.python_source.evaluator import Evaluator
+
 SOME_STRING = Values((Instance(str),), complete=False)
 """A string that the source does not determine."""
-
-
-class EvaluatorProtocol(Protocol):
-    """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
-
-    executing: bool
-
-    def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
-
-    def name(self, name: str, scope: NameScope | None) -> Values: ...
-
-    def resolved_import(self, path: str) -> Values: ...
-
-    def attribute(self, owner: object, name: str) -> Values: ...
-
-    def item(self, owner: object, key: Values) -> Values: ...
-
-    def pairs(self, owner: object) -> list[tuple[Values, Values]] | None: ...
-
-    def elements(self, values: Values) -> Values: ...
-
-    def ordered_elements(self, values: Values) -> list[Values] | None: ...
-
-    def strings(self, parts: list[Values]) -> Values: ...
-
-    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values: ...
-
-    def function(self, function: FunctionType) -> Function | None: ...
-
-    def body_scope(self, function: Function, arguments: Arguments) -> NameScope: ...
 
 
 _PLAIN = (str, int, bool, float, dict, list, tuple, set, bytes, object, type(None))
@@ -83,7 +56,7 @@ class AnnotatedType:
 
 
 def annotated_types(
-    evaluator: EvaluatorProtocol, annotation: object, scope: NameScope, within: tuple[str, ...] = ()
+    evaluator: Evaluator, annotation: object, scope: NameScope, within: tuple[str, ...] = ()
 ) -> Iterator[AnnotatedType]:
     """Yields the types in an annotation, which is an object, a string or code."""
     if isinstance(annotation, str):
@@ -107,7 +80,7 @@ def annotated_types(
         yield from _live(evaluator, annotation, scope, within)
 
 
-def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function) -> list[AnnotatedType]:
+def return_types(evaluator: Evaluator, function: FunctionType | Function) -> list[AnnotatedType]:
     """Returns the declared return types of a function."""
     if isinstance(function, Function):
         annotation = getattr(function.tree, "returns", None)
@@ -116,7 +89,7 @@ def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function
     return [] if annotation is None else list(annotated_types(evaluator, annotation, LiveScope.of(function)))
 
 
-def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
+def _one_instance(evaluator: Evaluator, part: AnnotatedType) -> Values:
     if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
     if part.values is not None:
@@ -126,7 +99,7 @@ def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
     return SOME_STRING if part.type is str and not evaluator.executing else UNKNOWN
 
 
-def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
+def field_value(evaluator: Evaluator, owner: object, name: str) -> Values:
     """Returns the possible values of a field, by the annotation in its class."""
     if isinstance(owner, Class):
         return _field_in_code(evaluator, owner, name)
@@ -139,7 +112,7 @@ def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Value
     return UNKNOWN
 
 
-def annotated_value(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
+def annotated_value(evaluator: Evaluator, annotation: object, scope: NameScope) -> Values:
     """Returns the possible values of a declared type: its literals, also beside None, or an instance of its class."""
     parts = list(annotated_types(evaluator, annotation, scope))
     some = [part for part in parts if part.values is not None or part.type not in (None, type(None))]
@@ -154,7 +127,7 @@ def _module_scope(owner: type) -> LiveScope:
     return LiveScope(vars(module) if module else {})
 
 
-def _field_in_code(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
+def _field_in_code(evaluator: Evaluator, owner: Class, name: str) -> Values:
     for node in owner.tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return annotated_value(evaluator, node.annotation, owner.scope)
@@ -165,7 +138,7 @@ def _field_in_code(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Val
     return UNKNOWN
 
 
-def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values | None:
+def constructed_attribute(evaluator: Evaluator, owner: CallResult, maker: type, name: str) -> Values | None:
     """Returns the value of an attribute of a new object of a live class; None if its class does not define one."""
     fields = vars(maker).get("__dataclass_fields__")
     if isinstance(fields, dict):
@@ -176,7 +149,7 @@ def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
     return _assigned_in(evaluator, owner, readable, name) if readable is not None else None
 
 
-def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values | None:
+def constructor_attribute(evaluator: Evaluator, owner: CallResult, maker: Class, name: str) -> Values | None:
     """Returns the value that `__init__` or a dataclass assigns to an attribute; None if neither does."""
     constructor = next(
         (
@@ -191,7 +164,7 @@ def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
     return _assigned_in(evaluator, owner, Function(constructor, maker.scope), name)
 
 
-def _assigned_in(evaluator: EvaluatorProtocol, owner: CallResult, constructor: Function, name: str) -> Values | None:
+def _assigned_in(evaluator: Evaluator, owner: CallResult, constructor: Function, name: str) -> Values | None:
     arguments = owner.arguments
     scope = evaluator.body_scope(
         constructor, Arguments((exactly(owner), *arguments.positional), arguments.keywords, arguments.open)
@@ -215,7 +188,7 @@ def _dataclass_field(owner: CallResult, maker: Class, name: str) -> Values | Non
 
 
 def _subscript(
-    evaluator: EvaluatorProtocol, node: ast.Subscript, scope: NameScope, within: tuple[str, ...]
+    evaluator: Evaluator, node: ast.Subscript, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
     generic = evaluator.value(node.value, scope)
     name = next((_last_name(value) for value in generic.known), "") or _source_name(node.value)
@@ -231,7 +204,7 @@ def _subscript(
     yield from annotated_types(evaluator, inner, scope, within)
 
 
-def _literals(evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope) -> Values:
+def _literals(evaluator: Evaluator, node: ast.AST, scope: NameScope) -> Values:
     result = NOTHING
     for elt in node.elts if isinstance(node, ast.Tuple) else [node]:
         if isinstance(elt, ast.Starred):
@@ -243,9 +216,7 @@ def _literals(evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope) -> 
     return result
 
 
-def _named(
-    evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope, within: tuple[str, ...]
-) -> Iterator[AnnotatedType]:
+def _named(evaluator: Evaluator, node: ast.AST, scope: NameScope, within: tuple[str, ...]) -> Iterator[AnnotatedType]:
     """Yields the types of a name in an annotation: a class, or an alias of another annotation."""
     if isinstance(node, ast.Name):
         where: NameScope | None = scope
@@ -263,7 +234,7 @@ def _named(
 
 
 def _live(
-    evaluator: EvaluatorProtocol, annotation: object, scope: NameScope, within: tuple[str, ...]
+    evaluator: Evaluator, annotation: object, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
     annotation = getattr(annotation, "__value__", annotation)  # of `type Name = ...`
     origin = typing.get_origin(annotation)
@@ -301,7 +272,7 @@ def is_enumeration(kind: object) -> bool:
     return isinstance(kind, Class) and any("Enum" in base for base in bases_of(kind))
 
 
-def members_of(evaluator: EvaluatorProtocol, kind: object) -> list[Values] | None:
+def members_of(evaluator: Evaluator, kind: object) -> list[Values] | None:
     """Returns the members of an enumeration, in order; None for another class."""
     if isinstance(kind, EnumType):
         return list(map(exactly, kind))
