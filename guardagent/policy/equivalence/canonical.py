@@ -18,10 +18,6 @@ from guardagent.policy.language import formula as f
 from guardagent.policy.lint.steps import step_formula
 from guardagent.types import EMPTY
 
-_FLIPPED = {">": "<", ">=": "<="}
-_TURNED = {**_FLIPPED, "<": ">", "<=": ">=", "==": "==", "!=": "!="}
-_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-
 
 def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
     """Yields rules whose conjunction is a rule."""
@@ -113,8 +109,8 @@ def _negation(body: ast.Term) -> ast.Term:
     match body:
         case ast.Negation(inner):
             return inner
-        case ast.Compare(left, operator, right) if operator in _OPPOSITES:
-            term: ast.Term = ast.Compare(left, _OPPOSITES[operator], right)  # type: ignore[arg-type]
+        case ast.Compare(left, operator, right) if operator in ast.OPPOSITE:
+            term: ast.Term = ast.Compare(left, ast.OPPOSITE[operator], right)
         case ast.And(parts):
             term = ast.Or(tuple(map(ast.Negation, parts)))
         case ast.Or(parts):
@@ -142,8 +138,8 @@ def _comparison(node: ast.Compare) -> ast.Term:
     left, right = node.left, node.right
     if node.operator == "in" and isinstance(right, ast.ListOf) and _is_alike(right.items):
         return _ordered(ast.Or(tuple(ast.Compare(left, "==", item) for item in right.items)))  # type: ignore[no-any-return]
-    if node.operator in _FLIPPED:
-        return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
+    if node.operator in (">", ">="):
+        return ast.Compare(right, ast.MIRRORED[node.operator], left)
     is_turned = node.operator in ("==", "!=") and repr(right) < repr(left)
     return ast.Compare(right, node.operator, left) if is_turned else node
 
@@ -152,7 +148,7 @@ def _without_count(node: ast.Compare) -> ast.Term | None:
     """The comparison of a number of items with 0 or 1 as a condition on any item, where it is one."""
     for count, operator, limit in (
         (node.left, node.operator, node.right),
-        (node.right, _TURNED.get(node.operator), node.left),
+        (node.right, ast.MIRRORED.get(node.operator), node.left),
     ):
         if isinstance(count, ast.OverItems) and count.which == "count" and _is_number(limit):
             some = replace(count, which="any")

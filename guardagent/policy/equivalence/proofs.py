@@ -241,7 +241,7 @@ class SymbolicComparison:
     ) -> None:
         self._policies = drafts[0].policies
         self._tools = drafts[0].tools | drafts[1].tools
-        self._first, self._second = parts
+        self._sides = parts
         self._descriptions, self._until = tools, until
 
     def disagreeing(self) -> tuple[list[str], list[str]] | None:
@@ -251,7 +251,7 @@ class SymbolicComparison:
             The tools of calls that only one draft may allow, and of those that one may deny without knowing why.
         """
         groups = self._groups
-        if any(self._ends(self._first, group) != self._ends(self._second, group) for group in groups):
+        if any(self._ends(self._sides[0], group) != self._ends(self._sides[1], group) for group in groups):
             return None
         disagreeing_tools: tuple[list[str], list[str]] = [], []
         for tool in self._judged_tools:
@@ -263,7 +263,7 @@ class SymbolicComparison:
 
     @property
     def _groups(self) -> list[Group]:
-        return list(dict.fromkeys(part.group for part in (*self._first, *self._second)))
+        return list(dict.fromkeys(part.group for side in self._sides for part in side))
 
     def _satisfied(self, scene: _ArbitraryCall, group: Group) -> list[Expression]:
         """The conditions under which the rules of each draft with a response are satisfied."""
@@ -292,10 +292,6 @@ class SymbolicComparison:
         schemas = description.arguments or {}
         known = {name: schema for name, schema in schemas.items() if name in description.required or not only_required}
         return _ArbitraryCall(self._policies, tool, self._tools, known, description.required)
-
-    @property
-    def _sides(self) -> tuple[Parts, Parts]:
-        return self._first, self._second
 
     def witnesses(self, tool: str) -> Iterator[Witness]:
         """Yields conversations in which the drafts may differ on a call of a tool; sessions have to judge them."""

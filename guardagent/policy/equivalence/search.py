@@ -69,10 +69,6 @@ class WitnessSession:
         """The verdict on the proposed call, or at the end."""
         for event in self._witness.history:
             self._session.observe(event, judge=False)
-        return self._final()
-
-    def _final(self) -> Verdict:
-        self._now = self._witness.now
         proposed = self._witness.proposed
         return self._session.finish() if proposed is None else self._check(proposed)
 

@@ -339,12 +339,6 @@ def _declarations(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
     return declared_constants
 
 
-@reads(by_name.schema)
-def _settings(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
-    declared_constants: dict[str, DeclaredConstant] = by_name(node, key)
-    return declared_constants
-
-
 _OF: dict[str, Any] = {"matches": "strings", "least": "numbers", "most": "numbers"}
 _DURATION: Key = Key(
     "constant",
@@ -381,7 +375,7 @@ CONSTANTS = Key(
 )
 SETTINGS = Key(
     "constants",
-    _settings,
+    by_name,
     "a mapping of names to values",
     "Values that replace those of the included file.",
     item=Key("constant", _value, _EXPECTED),
