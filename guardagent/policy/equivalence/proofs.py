@@ -21,15 +21,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part, Witn
 from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
 from guardagent.policy.equivalence.variations import NOON
 from guardagent.policy.language import ast
-from guardagent.policy.lint.steps import (
-    RuleAutomaton,
-    State,
-    States,
-    StateSearch,
-    StepKind,
-    step_all,
-    steps_of,
-)
+from guardagent.policy.lint.steps import RuleAutomaton, State, States, StateSearch, StepKind, step_all, steps_of
 from guardagent.policy.logic.expressions import (
     Expression,
     arithmetic,

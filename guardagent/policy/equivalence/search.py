@@ -74,12 +74,7 @@ class WitnessSession:
 
     def _check(self, event: Event) -> Verdict:
         return self._session.check(
-            event.tool,
-            event.args,
-            action=event.action,
-            decision=event.decision,
-            tags=event.tags,
-            reserve=False,
+            event.tool, event.args, action=event.action, decision=event.decision, tags=event.tags, reserve=False
         )
 
     def earlier(self) -> Iterator[Verdict]:

@@ -27,9 +27,7 @@ from guardagent.policy.file.policy_keys import (
     regular_expression,
     text,
 )
-from guardagent.policy.file.policy_keys import (
-    value as plain_value,
-)
+from guardagent.policy.file.policy_keys import value as plain_value
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
@@ -341,10 +339,7 @@ def _declarations(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
 
 _OF: dict[str, Any] = {"matches": "strings", "least": "numbers", "most": "numbers"}
 _DURATION: Key = Key(
-    "constant",
-    mapping,
-    _EXPECTED,
-    keys={"duration": Key("duration", text, "a duration, such as 24h", required=True)},
+    "constant", mapping, _EXPECTED, keys={"duration": Key("duration", text, "a duration, such as 24h", required=True)}
 )
 _TABLE: Key = Key(
     "constant",
