@@ -264,14 +264,11 @@ class Policies:
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
-        ignored: Sequence[IgnoredFinding] = (),
-        path: Path | None = None,
         sources: DeclaredLabels | None = None,
         source: PolicyFile | None = None,
         base: Policies | None = None,
-        dispatch: Mapping[str, Dispatch] = EMPTY,
     ) -> None:
-        self.dispatch = dispatch
+        self.dispatch: Mapping[str, Dispatch] = EMPTY if source is None else source.dispatch
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
@@ -285,8 +282,8 @@ class Policies:
         self.failed_output = failed_output
         self.digest = digest
         self.unlisted = unlisted
-        self.ignored = tuple(ignored)
-        self.path = path
+        self.ignored: tuple[IgnoredFinding, ...] = () if source is None else source.ignored
+        self.path: Path | None = None if source is None else source.path
         self.sources = sources
         self.source = source
         self.extended = ExtendedPolicies()
