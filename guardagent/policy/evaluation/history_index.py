@@ -20,10 +20,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from guardagent.policy.evaluation.call_groups import CallGroup, CallGroups, by_place
-from guardagent.policy.evaluation.history_query import Env, HistoryQuery, IndexEntry, in_window
+from guardagent.policy.evaluation.history_query import Env, HistoryQuery, IndexEntry, PastCall, in_window
 from guardagent.policy.language.values import (
     OpenOutcome,
     Truth,
@@ -37,9 +37,6 @@ from guardagent.policy.language.values import (
     hash_key,
     kind_of_key,
 )
-
-if TYPE_CHECKING:
-    from guardagent.policy.evaluation.monitor_interface import SessionCall
 
 # --- sets of tools
 
@@ -212,7 +209,7 @@ class HistoryIndex:
         copy._unindexed, copy._keyed_by_string = self._unindexed.copied(), self._keyed_by_string
         return copy
 
-    def add(self, context: Any, call: SessionCall) -> None:
+    def add(self, context: Any, call: PastCall) -> None:
         """Adds a call whose outcome is recorded."""
         query = self._query
         if query.ok_only and call.status != "ok":
@@ -224,7 +221,7 @@ class HistoryIndex:
                 return
         self._decide(context, call)
 
-    def _decide(self, context: Any, call: SessionCall) -> None:
+    def _decide(self, context: Any, call: PastCall) -> None:
         """Adds a call unless its own conditions are false."""
         query = self._query
         env: Env = [None] * query.size
@@ -508,7 +505,7 @@ class HistoryIndex:
 _first_of = itemgetter(0)
 
 
-def _may_not_run(call: SessionCall) -> Unknown:
+def _may_not_run(call: PastCall) -> Unknown:
     return Unknown(OpenOutcome(f"it is unknown whether {call.tool!r} (call {call.place}) runs"))
 
 
@@ -673,7 +670,7 @@ class PendingIndex(HistoryIndex):
 
     def __init__(self, query: HistoryQuery) -> None:
         super().__init__(query)
-        self._undecided: dict[int, SessionCall] = {}
+        self._undecided: dict[int, PastCall] = {}
         self._keys: dict[int, Any] = {}  # by place, for the calls with an index key
 
     def copied(self) -> HistoryIndex:
@@ -681,11 +678,11 @@ class PendingIndex(HistoryIndex):
         copy._undecided, copy._keys = dict(self._undecided), dict(self._keys)
         return copy
 
-    def add(self, _: Any, call: SessionCall) -> None:
+    def add(self, _: Any, call: PastCall) -> None:
         """Adds a call that is now in flight."""
         self._undecided[call.place] = call
 
-    def remove(self, call: SessionCall) -> None:
+    def remove(self, call: PastCall) -> None:
         """Removes a call that is no longer in flight."""
         if self._undecided.pop(call.place, None) is not None:
             return

@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from guardagent.policy.evaluation.probes import KeyProbe
 from guardagent.policy.language.values import Truth, Unknown, conjunction, equal
 
-if TYPE_CHECKING:
-    from guardagent.policy.evaluation.monitor_interface import SessionCall
-
 Env = list[Any]  # slot 0: the RuleContext; then the values of a rule's names
 Term = Callable[[Env], Any]
+
+
+class PastCall(Protocol):
+    """The parts of a call that indexes and the recorder of sources read."""
+
+    tool: str
+    args: Any
+    place: int
+    output: Any
+    time: int | None
+
+    @property
+    def status(self) -> str | None: ...
+
+    @property
+    def assumed_status(self) -> str | None: ...
+
+    @property
+    def may_be_withdrawn(self) -> bool: ...
+
+    @property
+    def provenance(self) -> Any: ...
 
 
 class Narrowing(NamedTuple):
@@ -81,7 +100,7 @@ class HistoryQuery:
         """Whether all settled calls with the same index key match alike."""
         return not self.residual_conditions and self.window is None
 
-    def bind(self, env: Env, call: SessionCall) -> bool:
+    def bind(self, env: Env, call: PastCall) -> bool:
         """Binds a past call and its arguments; false if it lacks an argument."""
         args = call.args
         for name in self.required:
@@ -95,7 +114,7 @@ class HistoryQuery:
             env[slot] = Unknown(f"{name!r} of {call.tool} is null") if value is None else value
         return True
 
-    def judge(self, env: Env, call: SessionCall) -> Truth:
+    def judge(self, env: Env, call: PastCall) -> Truth:
         """Decides all conditions for a past call."""
         if not self.bind(env, call):
             return False
@@ -125,7 +144,7 @@ class HistoryQuery:
         return conjunction([*joined, *(test(env) for test in self.residual_conditions)])
 
 
-def in_window(call: SessionCall, start: int | Unknown) -> Truth:
+def in_window(call: PastCall, start: int | Unknown) -> Truth:
     """Whether a call is in a window that starts at a moment."""
     if type(start) is Unknown:
         return start

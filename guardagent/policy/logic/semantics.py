@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from guardagent.policy.evaluation.history_index import ANY, AnyTool
 from guardagent.policy.evaluation.operands import StateFunctionError, applied_function, read_as_json
@@ -52,9 +52,6 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule, precondition
 from guardagent.types import Functions
 
-if TYPE_CHECKING:
-    from guardagent.policy.logic.sessions import CurrentSession, SymbolicSession
-
 # --- terms and patterns
 
 
@@ -78,6 +75,46 @@ Calls = Sequence[tuple[Expression, SymbolicCall]]  # at most one guard holds
 Bindings = Mapping[str, Any]  # a variable -> Value, a label -> Calls
 
 
+class EvaluationContext(Protocol):
+    """The facts, the state and the history for the evaluation of a rule."""
+
+    def fact(self, path: Sequence[str]) -> Value: ...
+
+    def principal(self) -> Value: ...
+
+    def state(self) -> Value: ...
+
+    def state_field(self, name: str) -> Value: ...
+
+    def call_state(self, function: str, arguments: Sequence[Value]) -> Value: ...
+
+    def sources(self, value: Value) -> Value: ...
+
+    def seen(self, labels: Sequence[str]) -> Value: ...
+
+    def text(self, role: str) -> Value: ...
+
+    def counter(self, name: str, keys: Sequence[Value]) -> Value: ...
+
+    def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value: ...
+
+    def count(self, semantics: Semantics, node: ast.CountCalls, names: Bindings) -> Value: ...
+
+    def sum(self, semantics: Semantics, node: ast.SumCalls, names: Bindings) -> Value: ...
+
+    def fold(self, semantics: Semantics, node: ast.CallFold, names: Bindings) -> Value: ...
+
+    def pending(self, semantics: Semantics, node: ast.CallInFlight, names: Bindings) -> Value: ...
+
+    def select(self, semantics: Semantics, node: ast.Selected, names: Bindings) -> Calls: ...
+
+    def now(self) -> Value: ...
+
+    def elapsed(self) -> Value: ...
+
+    def zone(self) -> Value: ...
+
+
 class Semantics:
     """Evaluates terms and patterns in a context.
 
@@ -91,7 +128,7 @@ class Semantics:
     def __init__(
         self,
         operations: Operations,
-        context: CurrentSession | SymbolicSession,
+        context: EvaluationContext,
         tags: Mapping[str, frozenset[str]],
         functions: Functions,
     ) -> None:

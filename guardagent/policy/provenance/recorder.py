@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from guardagent.policy.evaluation.history_query import PastCall
 from guardagent.policy.language.values import StringSet, Truth, Unknown, kind_of, shown
 from guardagent.policy.provenance import prose, readers
 from guardagent.policy.provenance.amounts import MIN_LENGTH, SHORT, amount_keys, is_telling, number_key, opposite
 from guardagent.policy.provenance.tokens import Scanner, SourceToken, short_names, words_of
-
-if TYPE_CHECKING:
-    from guardagent.policy.evaluation.monitor_interface import SessionCall
 
 # --- the index
 
@@ -125,7 +123,7 @@ class Surroundings(Protocol):
     def facts(self) -> Mapping[str, Any]: ...
 
     @property
-    def in_flight(self) -> Sequence[SessionCall]: ...
+    def in_flight(self) -> Sequence[PastCall]: ...
 
 
 class _Gap(NamedTuple):
@@ -243,7 +241,7 @@ class SourceRecorder:
 
     # --- calls
 
-    def reserved(self, call: SessionCall, session: Surroundings) -> Mapping[str, Any] | None:
+    def reserved(self, call: PastCall, session: Surroundings) -> Mapping[str, Any] | None:
         """Returns what a call in flight keeps: the new messages, and the labels that its arguments pass on."""
         passing, kept = self.declared.passing, {}
         if passing:
@@ -254,11 +252,11 @@ class SourceRecorder:
             self._pending = []
         return kept or None
 
-    def forgotten(self, call: SessionCall) -> None:
+    def forgotten(self, call: PastCall) -> None:
         """Takes back the messages of a call that is removed."""
         self._pending = [*_messages_of(call.provenance), *self._pending]
 
-    def restored(self, call: SessionCall) -> None:
+    def restored(self, call: PastCall) -> None:
         """Records the messages that a call of another process kept."""
         self._restore(call.provenance)
 
@@ -277,7 +275,7 @@ class SourceRecorder:
             self._reader.loaded(kept["place"], messages)
             self._record_messages(messages)
 
-    def record(self, call: SessionCall, session: Surroundings) -> None:
+    def record(self, call: PastCall, session: Surroundings) -> None:
         """Records the output of a call whose outcome is known."""
         declared = self.declared.paths_of(call.tool)
         raised, maybe = _raised(call)
@@ -316,9 +314,7 @@ class SourceRecorder:
         certain = labels & (1 << size) - 1
         return certain, labels >> size & ~certain
 
-    def _record_leaves(
-        self, call: SessionCall, reader: readers.LeafReader, whole: int, missing: int, every: int
-    ) -> None:
+    def _record_leaves(self, call: PastCall, reader: readers.LeafReader, whole: int, missing: int, every: int) -> None:
         place = f"'{call.tool}' (call {call.place})"
         if not self._index.has_room(self._prose_size + sum(leaves.size for leaves in reader.by_labels.values())):
             self._lose(_too_much(self.limit), every)
@@ -349,7 +345,7 @@ class SourceRecorder:
             self._prose.append((kept, origin))
             self._prose_size += sum(map(len, kept))
 
-    def _echo(self, call: SessionCall, whole: int) -> set[str]:
+    def _echo(self, call: PastCall, whole: int) -> set[str]:
         """The strings of a call's arguments that only the model had written before the call.
 
         An output that merely repeats them has not seen them, unless a label says that the tool knows.
@@ -598,7 +594,7 @@ def _take(origins: Sequence[Origin], lookup: _Lookup, gaps: Sequence[_Gap]) -> b
     return bool(origins)
 
 
-def _raised(call: SessionCall) -> tuple[int, int]:
+def _raised(call: PastCall) -> tuple[int, int]:
     """The labels that a call's arguments pass on to its output: (known, possible)."""
     kept = call.provenance
     return (kept["labels"], kept["possible"]) if kept and "labels" in kept else (0, 0)

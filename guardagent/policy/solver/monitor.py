@@ -66,11 +66,8 @@ def _of_sort(value: Any, kind: str, sort: z3_text.Sort) -> Any:
     if sort is z3_text.BOOL and kind == "truth value":
         return bool(value)
     if sort is z3_text.STRING and kind == "text":
-        return (
-            str(value)
-            if all(map(_is_character, value))
-            else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
-        )
+        has_all = z3_text.is_text(value)
+        return str(value) if has_all else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
     if sort in (z3_text.INT, z3_text.REAL) and kind == "number":
         return _number(value, sort)
     return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort '{sort.name}'")
@@ -83,11 +80,6 @@ def _number(value: Any, sort: z3_text.Sort) -> Any:
     if sort is z3_text.INT and type(number) is not int:
         return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort 'Int'")
     return number
-
-
-def _is_character(character: str) -> bool:
-    code = ord(character)
-    return code <= z3_text.MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
 
 
 # --- explanations

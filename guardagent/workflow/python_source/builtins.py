@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable
 from enum import Enum, EnumType
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guardagent.workflow.python_source import types
 from guardagent.workflow.python_source.scopes import CodeScope
+from guardagent.workflow.python_source.types import EvaluatorProtocol
 from guardagent.workflow.python_source.values import (
     NOTHING,
     REST,
@@ -39,9 +40,6 @@ from guardagent.workflow.python_source.values import (
     small,
 )
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluator import Evaluator
-
 _PARTS = {"split", "rsplit", "partition", "rpartition", "replace", "removeprefix", "removesuffix"}
 _STRING_METHODS = {"lower", "upper", "strip", "lstrip", "rstrip", "title", "capitalize", "casefold"}
 _SAME = {"builtins.list", "builtins.tuple", "builtins.iter", "copy.copy", "copy.deepcopy"}
@@ -56,7 +54,7 @@ BINDS = {"bind_tools", "bind", "with_structured_output", "with_config", "with_re
 """Methods that return the same model or runnable, with a change."""
 
 
-def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values | None:
+def result(evaluator: EvaluatorProtocol, target: object, arguments: Arguments) -> Values | None:
     """Returns the value of a call; None if the function is not well known."""
     if isinstance(target, Attribute):
         return _method(evaluator, target, arguments)
@@ -72,7 +70,7 @@ def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values
         return _partial(arguments)
     if path.startswith("random.") and path.endswith(".choice") and arguments.positional:
         return evaluator.elements(arguments.positional[-1])  # the first argument is the generator
-    function: Callable[[Evaluator, Arguments, Values], Values] | None = _functions().get(path)
+    function: Callable[[EvaluatorProtocol, Arguments, Values], Values] | None = _functions().get(path)
     if function is None:
         return None
     if function is _field_default:
@@ -82,7 +80,7 @@ def result(evaluator: Evaluator, target: object, arguments: Arguments) -> Values
     return function(evaluator, arguments, first) if first is not None else _empty(path)
 
 
-def _length(evaluator: Evaluator, values: Values | None) -> Values | None:
+def _length(evaluator: EvaluatorProtocol, values: Values | None) -> Values | None:
     """Returns the number of elements of a list whose elements are known."""
     if values is None or values.cyclic or not all(isinstance(value, Sequence | list | tuple) for value in values.known):
         return None
@@ -108,8 +106,8 @@ def _is_instance(arguments: Arguments) -> bool | None:
 
 
 @functools.cache
-def _functions() -> dict[str, Callable[[Evaluator, Arguments, Values], Values]]:
-    table: dict[str, Callable[[Evaluator, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
+def _functions() -> dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]]:
+    table: dict[str, Callable[[EvaluatorProtocol, Arguments, Values], Values]] = dict.fromkeys(_SAME, _same)
     table |= dict.fromkeys(_MIXED, _mixed)
     table |= dict.fromkeys(_ONE_OF, _one_of) | dict.fromkeys(_CASTS, _cast) | dict.fromkeys(_AWAITS, _awaited)
     return table | {
@@ -138,20 +136,20 @@ def _empty(path: str) -> Values | None:
     return exactly(Table(())) if path == "builtins.dict" else UNKNOWN
 
 
-def _same(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _same(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     ordered = evaluator.ordered_elements(first)
     if ordered is not None and not first.cyclic:
         return exactly(Sequence(tuple(ordered)))
     return _mixed(evaluator, _arguments, first)
 
 
-def _mixed(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _mixed(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     """Returns the same elements in any order."""
     items = evaluator.elements(first)
     return Values((Sequence((items,), ordered=False),), cyclic=items.cyclic)
 
 
-def _sorted(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _sorted(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     """Returns known strings in their order; other elements in any order."""
     ordered = None if first.cyclic or arguments.keywords else evaluator.ordered_elements(first)
     known = [item.known[0] for item in ordered or () if len(item.known) == 1 and item.complete]
@@ -161,12 +159,12 @@ def _sorted(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values
     return exactly(Sequence(tuple(map(exactly, sorted(strings)))))
 
 
-def _reversed(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _reversed(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     ordered = None if first.cyclic else evaluator.ordered_elements(first)
     return _mixed(evaluator, arguments, first) if ordered is None else exactly(Sequence(tuple(reversed(ordered))))
 
 
-def _one_of(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _one_of(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     if len(arguments.positional) == 1:
         return evaluator.elements(first) | (arguments.get("default") or NOTHING)
     result = arguments.get("default") or NOTHING
@@ -175,30 +173,30 @@ def _one_of(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values
     return result
 
 
-def _next(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _next(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     return evaluator.elements(first) | (arguments.get("default", 1) or NOTHING)
 
 
-def _cast(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _cast(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     return arguments.values_of("val", 1)
 
 
-def _awaited(_evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _awaited(_evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     """Returns the result of a coroutine, which stands for it."""
     return first
 
 
-def _gathered(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _gathered(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     ordered = not arguments.open and REST not in arguments.keywords
     more = () if ordered else (arguments.keywords.get(REST, UNKNOWN),)
     return exactly(Sequence((*arguments.positional, *more), ordered))
 
 
-def _as_string(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _as_string(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     return evaluator.strings([first])
 
 
-def _as_table(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _as_table(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     pairs = [_pairs(evaluator, value) for value in first.known]
     if not first.complete or None in pairs or arguments.open:
         return UNKNOWN
@@ -206,7 +204,7 @@ def _as_table(evaluator: Evaluator, arguments: Arguments, first: Values) -> Valu
     return exactly(Table((*(pair for some in pairs for pair in some or ()), *named)))
 
 
-def _pairs(evaluator: Evaluator, value: object) -> list[tuple[Values, Values]] | None:
+def _pairs(evaluator: EvaluatorProtocol, value: object) -> list[tuple[Values, Values]] | None:
     """Returns the keys and values of a dictionary, or of a list of pairs."""
     if not isinstance(value, list | tuple | Sequence):
         return evaluator.pairs(value)
@@ -217,7 +215,7 @@ def _pairs(evaluator: Evaluator, value: object) -> list[tuple[Values, Values]] |
     return [(pair[0], pair[1]) for pair in both if pair is not None]
 
 
-def _getattr(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _getattr(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     names = arguments.values_of("", 1).strings
     if not names or not first.complete:
         return UNKNOWN
@@ -227,7 +225,7 @@ def _getattr(evaluator: Evaluator, arguments: Arguments, first: Values) -> Value
     return values
 
 
-def _enumerate(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _enumerate(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     ordered = evaluator.ordered_elements(first)
     if ordered is not None and len(arguments.positional) == 1 and not arguments.keywords:
         pairs = (Sequence((exactly(place), element)) for place, element in enumerate(ordered))
@@ -235,7 +233,7 @@ def _enumerate(evaluator: Evaluator, arguments: Arguments, first: Values) -> Val
     return _each(Sequence((UNKNOWN, evaluator.elements(first))))
 
 
-def _range(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _range(_evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     numbers = [argument.known[0] for argument in arguments.positional if argument.complete and len(argument.known) == 1]
     if (
         len(numbers) != len(arguments.positional)
@@ -246,7 +244,7 @@ def _range(_evaluator: Evaluator, arguments: Arguments, _first: Values) -> Value
     return exactly(range(*numbers))
 
 
-def _zip(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _zip(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     several = [evaluator.ordered_elements(argument) for argument in arguments.positional]
     if None not in several and not arguments.open:
         rows = zip(*(column or () for column in several), strict=False)
@@ -254,14 +252,14 @@ def _zip(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
     return _each(Sequence(tuple(evaluator.elements(argument) for argument in arguments.positional)))
 
 
-def _pairwise(evaluator: Evaluator, _arguments: Arguments, first: Values) -> Values:
+def _pairwise(evaluator: EvaluatorProtocol, _arguments: Arguments, first: Values) -> Values:
     items = evaluator.ordered_elements(first)
     if items is None or first.cyclic:
         return _each(Sequence((evaluator.elements(first),) * 2))
     return exactly(Sequence(tuple(exactly(Sequence(pair)) for pair in itertools.pairwise(items))))
 
 
-def _map(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
+def _map(evaluator: EvaluatorProtocol, arguments: Arguments, first: Values) -> Values:
     several = [evaluator.ordered_elements(argument) for argument in arguments.positional[1:]]
     if None not in several and len(first.known) == 1 and first.complete and not arguments.open:
         rows = zip(*(column or () for column in several), strict=False)
@@ -273,18 +271,18 @@ def _map(evaluator: Evaluator, arguments: Arguments, first: Values) -> Values:
     return exactly(Sequence((values,), ordered=False))
 
 
-def _filter(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _filter(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     return exactly(Sequence((evaluator.elements(arguments.values_of("", 1)),), ordered=False))
 
 
-def _chain(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _chain(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     values = NOTHING
     for argument in arguments.positional:
         values |= evaluator.elements(argument)
     return exactly(Sequence((values,), ordered=False))
 
 
-def _field_default(evaluator: Evaluator, arguments: Arguments, _first: Values) -> Values:
+def _field_default(evaluator: EvaluatorProtocol, arguments: Arguments, _first: Values) -> Values:
     """Returns the default of a field of a model; unknown if it has none."""
     factory = arguments.values_of("default_factory").known
     if len(factory) == 1:
@@ -304,7 +302,7 @@ def _partial(arguments: Arguments) -> Values:
     return Values(tuple(PartialFunction(value, rest) for value in function.known), function.complete)
 
 
-def _method(evaluator: Evaluator, target: Attribute, arguments: Arguments) -> Values | None:
+def _method(evaluator: EvaluatorProtocol, target: Attribute, arguments: Arguments) -> Values | None:
     owner, name = target.owner, target.name
     if isinstance(owner, str):
         return _string_method(evaluator, owner, name, arguments)
@@ -328,7 +326,7 @@ def _method(evaluator: Evaluator, target: Attribute, arguments: Arguments) -> Va
     return exactly(owner) if name == "copy" else None
 
 
-def _string_method(evaluator: Evaluator, owner: str, name: str, arguments: Arguments) -> Values:
+def _string_method(evaluator: EvaluatorProtocol, owner: str, name: str, arguments: Arguments) -> Values:
     if name in _STRING_METHODS and not arguments.positional:
         return exactly(getattr(plain_string(owner), name)())
     if name in _PARTS and not arguments.open and not arguments.keywords:
@@ -352,7 +350,7 @@ def _parts(owner: str, name: str, arguments: Arguments) -> Values:
     return exactly(parts if isinstance(parts, str) else Sequence(tuple(map(exactly, parts))))
 
 
-def _formatted(evaluator: Evaluator, owner: str, arguments: Arguments) -> Values:
+def _formatted(evaluator: EvaluatorProtocol, owner: str, arguments: Arguments) -> Values:
     """Evaluates `"{}_node".format(x)`, if each argument has one value."""
     passed = [*arguments.positional, *arguments.keywords.values()]
     if any(evaluator.strings([argument]) == UNKNOWN or len(argument.known) != 1 for argument in passed):
@@ -382,7 +380,7 @@ _MISSING: Any = object()
 _STAND_INS = (Stub, CallResult, Sequence, Table, PartialFunction, Attribute, Function)
 
 
-def look_up(evaluator: Evaluator, owner: object, name: str) -> Values:
+def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     """Returns the possible values of an attribute of one value."""
     if isinstance(owner, ImportedName):
         return evaluator.resolved_import(f"{owner.path}.{name}")
@@ -396,9 +394,11 @@ def look_up(evaluator: Evaluator, owner: object, name: str) -> Values:
         return _of_result(evaluator, owner, owner.callee, name)
     if isinstance(owner, CallResult) and isinstance(owner.callee, type) and not is_library(owner.callee):
         return _of_live_result(evaluator, owner, owner.callee, name)
-    if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # a member of an enumeration in code
+    if isinstance(owner, str) and name == "value" and not isinstance(owner, Enum):  # a member of an enumeration in code
         return exactly(owner)
-    if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
+    if isinstance(owner, _STAND_INS) or (
+        isinstance(owner, str | list | tuple | set | dict) and not isinstance(owner, Enum)
+    ):
         return exactly(Attribute(owner, name))
     return _of_live(evaluator, owner, name)
 
@@ -414,11 +414,7 @@ def wrapped_by(target: object) -> object | None:
     return _instance_dict(target).get("__wrapped__")
 
 
-def _is_enum(owner: object) -> bool:
-    return isinstance(owner, Enum)
-
-
-def _of_live(evaluator: Evaluator, owner: object, name: str) -> Values:
+def _of_live(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     if isinstance(owner, ModuleType):
         return exactly(vars(owner)[name]) if name in vars(owner) else UNKNOWN
     if isinstance(owner, EnumType) and name in owner.__members__:
@@ -440,7 +436,7 @@ def _mangled(owner: object, name: str) -> list[str]:
     return [f"_{kind.__name__.lstrip('_')}{name}" for kind in kinds]
 
 
-def _unwrapped(evaluator: Evaluator, owner: object, name: str, attribute: object) -> Values:
+def _unwrapped(evaluator: EvaluatorProtocol, owner: object, name: str, attribute: object) -> Values:
     """Returns the value of an attribute that was found on an object or its class."""
     if isinstance(attribute, staticmethod):
         return exactly(attribute.__func__)
@@ -471,7 +467,7 @@ def _bound_to(owner: object) -> Arguments:
     return Arguments((exactly(owner),))
 
 
-def _of_instance(evaluator: Evaluator, owner: Instance, name: str) -> Values:
+def _of_instance(evaluator: EvaluatorProtocol, owner: Instance, name: str) -> Values:
     declared_value = types.field_value(evaluator, owner.of, name)
     if declared_value.known or not isinstance(owner.of, type | Class):
         return declared_value
@@ -489,7 +485,7 @@ def _of_instance(evaluator: Evaluator, owner: Instance, name: str) -> Values:
     return values if is_method else Values(values.known, complete=False)  # of a field, the class has only the default
 
 
-def _of_class(evaluator: Evaluator, owner: Class, name: str) -> Values:
+def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     """Looks up an attribute of a class in code, then of its base classes."""
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
@@ -502,7 +498,7 @@ def _of_class(evaluator: Evaluator, owner: Class, name: str) -> Values:
     return UNKNOWN
 
 
-def _of_result(evaluator: Evaluator, owner: CallResult, maker: Class, name: str) -> Values:
+def _of_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values:
     """Looks up an attribute of an object of a class in code: a method, or a value that its constructor assigns."""
     values = _of_class(evaluator, maker, name)
     if values.known:
@@ -512,7 +508,7 @@ def _of_result(evaluator: Evaluator, owner: CallResult, maker: Class, name: str)
     return types.constructor_attribute(evaluator, owner, maker, name) or exactly(Attribute(owner, name))
 
 
-def _of_live_result(evaluator: Evaluator, owner: CallResult, maker: type, name: str) -> Values:
+def _of_live_result(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values:
     """Looks up an attribute of an object of a live class of the program."""
     attribute = inspect.getattr_static(maker, name, _MISSING)
     if isinstance(attribute, FunctionType):

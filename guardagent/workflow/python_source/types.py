@@ -1,6 +1,6 @@
 """Reads annotations: the literals that a function returns, and the fields of a class.
 
-`Evaluator` is the interface of the evaluator for this file and `builtins.py`, which the evaluator imports.
+`EvaluatorProtocol` is the interface of the evaluator for this file and `builtins.py`, which the evaluator imports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import EnumType
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from guardagent.workflow.python_source.scopes import LiveScope
 from guardagent.workflow.python_source.values import (
@@ -33,11 +33,38 @@ from guardagent.workflow.python_source.values import (
     union,
 )
 
-if TYPE_CHECKING:
-    from guardagent.workflow.python_source.evaluator import Evaluator
-
 SOME_STRING = Values((Instance(str),), complete=False)
 """A string that the source does not determine."""
+
+
+class EvaluatorProtocol(Protocol):
+    """Evaluates expressions, names, attributes and calls; see `Evaluator` for each method."""
+
+    executing: bool
+
+    def value(self, node: ast.AST | None, scope: NameScope) -> Values: ...
+
+    def name(self, name: str, scope: NameScope | None) -> Values: ...
+
+    def resolved_import(self, path: str) -> Values: ...
+
+    def attribute(self, owner: object, name: str) -> Values: ...
+
+    def item(self, owner: object, key: Values) -> Values: ...
+
+    def pairs(self, owner: object) -> list[tuple[Values, Values]] | None: ...
+
+    def elements(self, values: Values) -> Values: ...
+
+    def ordered_elements(self, values: Values) -> list[Values] | None: ...
+
+    def strings(self, parts: list[Values]) -> Values: ...
+
+    def call(self, target: object, arguments: Arguments, line: int = 0) -> Values: ...
+
+    def function(self, function: FunctionType) -> Function | None: ...
+
+    def body_scope(self, function: Function, arguments: Arguments) -> NameScope: ...
 
 
 _PLAIN = (str, int, bool, float, dict, list, tuple, set, bytes, object, type(None))
@@ -56,7 +83,7 @@ class AnnotatedType:
 
 
 def annotated_types(
-    evaluator: Evaluator, annotation: object, scope: NameScope, within: tuple[str, ...] = ()
+    evaluator: EvaluatorProtocol, annotation: object, scope: NameScope, within: tuple[str, ...] = ()
 ) -> Iterator[AnnotatedType]:
     """Yields the types in an annotation, which is an object, a string or code."""
     if isinstance(annotation, str):
@@ -80,7 +107,7 @@ def annotated_types(
         yield from _live(evaluator, annotation, scope, within)
 
 
-def return_types(evaluator: Evaluator, function: FunctionType | Function) -> list[AnnotatedType]:
+def return_types(evaluator: EvaluatorProtocol, function: FunctionType | Function) -> list[AnnotatedType]:
     """Returns the declared return types of a function."""
     if isinstance(function, Function):
         annotation = getattr(function.tree, "returns", None)
@@ -89,7 +116,7 @@ def return_types(evaluator: Evaluator, function: FunctionType | Function) -> lis
     return [] if annotation is None else list(annotated_types(evaluator, annotation, LiveScope.of(function)))
 
 
-def _one_instance(evaluator: Evaluator, part: AnnotatedType) -> Values:
+def _one_instance(evaluator: EvaluatorProtocol, part: AnnotatedType) -> Values:
     if any(name != "Annotated" for name in part.within):  # the type of an element is not the type of the list
         return UNKNOWN
     if part.values is not None:
@@ -99,7 +126,7 @@ def _one_instance(evaluator: Evaluator, part: AnnotatedType) -> Values:
     return SOME_STRING if part.type is str and not evaluator.executing else UNKNOWN
 
 
-def field_value(evaluator: Evaluator, owner: object, name: str) -> Values:
+def field_value(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
     """Returns the possible values of a field, by the annotation in its class."""
     if isinstance(owner, Class):
         return _field_in_code(evaluator, owner, name)
@@ -112,7 +139,7 @@ def field_value(evaluator: Evaluator, owner: object, name: str) -> Values:
     return UNKNOWN
 
 
-def annotated_value(evaluator: Evaluator, annotation: object, scope: NameScope) -> Values:
+def annotated_value(evaluator: EvaluatorProtocol, annotation: object, scope: NameScope) -> Values:
     """Returns the possible values of a declared type: its literals, also beside None, or an instance of its class."""
     parts = list(annotated_types(evaluator, annotation, scope))
     some = [part for part in parts if part.values is not None or part.type not in (None, type(None))]
@@ -127,7 +154,7 @@ def _module_scope(owner: type) -> LiveScope:
     return LiveScope(vars(module) if module else {})
 
 
-def _field_in_code(evaluator: Evaluator, owner: Class, name: str) -> Values:
+def _field_in_code(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     for node in owner.tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
             return annotated_value(evaluator, node.annotation, owner.scope)
@@ -138,7 +165,7 @@ def _field_in_code(evaluator: Evaluator, owner: Class, name: str) -> Values:
     return UNKNOWN
 
 
-def constructed_attribute(evaluator: Evaluator, owner: CallResult, maker: type, name: str) -> Values | None:
+def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: type, name: str) -> Values | None:
     """Returns the value of an attribute of a new object of a live class; None if its class does not define one."""
     fields = vars(maker).get("__dataclass_fields__")
     if isinstance(fields, dict):
@@ -149,22 +176,17 @@ def constructed_attribute(evaluator: Evaluator, owner: CallResult, maker: type, 
     return _assigned_in(evaluator, owner, readable, name) if readable is not None else None
 
 
-def constructor_attribute(evaluator: Evaluator, owner: CallResult, maker: Class, name: str) -> Values | None:
+def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values | None:
     """Returns the value that `__init__` or a dataclass assigns to an attribute; None if neither does."""
-    constructor = next(
-        (
-            statement
-            for statement in maker.tree.body
-            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
-        ),
-        None,
-    )
+    methods = (node for node in maker.tree.body if isinstance(node, ast.FunctionDef))
+    constructor = next((method for method in methods if method.name == "__init__"), None)
     if constructor is None:
-        return _dataclass_field(owner, maker, name)
+        fields = fields_of(maker)
+        return owner.arguments.get(name, fields.index(name)) if name in fields else None
     return _assigned_in(evaluator, owner, Function(constructor, maker.scope), name)
 
 
-def _assigned_in(evaluator: Evaluator, owner: CallResult, constructor: Function, name: str) -> Values | None:
+def _assigned_in(evaluator: EvaluatorProtocol, owner: CallResult, constructor: Function, name: str) -> Values | None:
     arguments = owner.arguments
     scope = evaluator.body_scope(
         constructor, Arguments((exactly(owner), *arguments.positional), arguments.keywords, arguments.open)
@@ -181,14 +203,14 @@ def _assigns(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
     return any(isinstance(target, ast.Attribute) and target.attr == name for target in targets)
 
 
-def _dataclass_field(owner: CallResult, maker: Class, name: str) -> Values | None:
-    declared = [statement.target for statement in maker.tree.body if isinstance(statement, ast.AnnAssign)]
-    fields = [target.id for target in declared if isinstance(target, ast.Name)]
-    return owner.arguments.get(name, fields.index(name)) if name in fields else None
+def fields_of(made_of: Class) -> list[str]:
+    """Returns the names that a class in code declares with their types."""
+    declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
+    return [target.id for target in declared if isinstance(target, ast.Name)]
 
 
 def _subscript(
-    evaluator: Evaluator, node: ast.Subscript, scope: NameScope, within: tuple[str, ...]
+    evaluator: EvaluatorProtocol, node: ast.Subscript, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
     generic = evaluator.value(node.value, scope)
     name = next((_last_name(value) for value in generic.known), "") or _source_name(node.value)
@@ -204,7 +226,7 @@ def _subscript(
     yield from annotated_types(evaluator, inner, scope, within)
 
 
-def _literals(evaluator: Evaluator, node: ast.AST, scope: NameScope) -> Values:
+def _literals(evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope) -> Values:
     result = NOTHING
     for elt in node.elts if isinstance(node, ast.Tuple) else [node]:
         if isinstance(elt, ast.Starred):
@@ -216,7 +238,9 @@ def _literals(evaluator: Evaluator, node: ast.AST, scope: NameScope) -> Values:
     return result
 
 
-def _named(evaluator: Evaluator, node: ast.AST, scope: NameScope, within: tuple[str, ...]) -> Iterator[AnnotatedType]:
+def _named(
+    evaluator: EvaluatorProtocol, node: ast.AST, scope: NameScope, within: tuple[str, ...]
+) -> Iterator[AnnotatedType]:
     """Yields the types of a name in an annotation: a class, or an alias of another annotation."""
     if isinstance(node, ast.Name):
         where: NameScope | None = scope
@@ -234,7 +258,7 @@ def _named(evaluator: Evaluator, node: ast.AST, scope: NameScope, within: tuple[
 
 
 def _live(
-    evaluator: Evaluator, annotation: object, scope: NameScope, within: tuple[str, ...]
+    evaluator: EvaluatorProtocol, annotation: object, scope: NameScope, within: tuple[str, ...]
 ) -> Iterator[AnnotatedType]:
     annotation = getattr(annotation, "__value__", annotation)  # of `type Name = ...`
     origin = typing.get_origin(annotation)
@@ -272,7 +296,7 @@ def is_enumeration(kind: object) -> bool:
     return isinstance(kind, Class) and any("Enum" in base for base in bases_of(kind))
 
 
-def members_of(evaluator: Evaluator, kind: object) -> list[Values] | None:
+def members_of(evaluator: EvaluatorProtocol, kind: object) -> list[Values] | None:
     """Returns the members of an enumeration, in order; None for another class."""
     if isinstance(kind, EnumType):
         return list(map(exactly, kind))
