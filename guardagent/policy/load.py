@@ -276,12 +276,9 @@ def compile_policies(
         failed_output=None if file.failed_output is None else compile_pattern(file.failed_output),
         unlisted=file.unlisted or "allow",
         digest=file.digest,
-        ignored=file.ignored,
-        path=file.path,
         sources=library.sources if reads_sources else None,
         source=file,
         base=base,
-        dispatch=file.dispatch,
     )
 
 

@@ -38,7 +38,6 @@ from guardagent.policy.words import source_in_words
 TermVariants = Iterator[tuple[str, Any]]
 
 _BOUNDARY = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _FEW = 8  # items of a list or a set of tools that are left out, one at a time
 
 
@@ -163,8 +162,8 @@ class ConditionVariants:
 
 
 def _negated(node: Any) -> Any:
-    if isinstance(node, ast.Compare) and node.operator in _OPPOSITE:
-        return ast.Compare(node.left, _OPPOSITE[node.operator], node.right)  # type: ignore[arg-type]
+    if isinstance(node, ast.Compare) and node.operator in ast.OPPOSITE:
+        return ast.Compare(node.left, ast.OPPOSITE[node.operator], node.right)
     return ast.Negation(node)
 
 

@@ -264,14 +264,11 @@ class Policies:
         failed_output: Any = None,
         unlisted: Literal["allow", "deny"] = "allow",
         digest: str = "",
-        ignored: Sequence[IgnoredFinding] = (),
-        path: Path | None = None,
         sources: DeclaredLabels | None = None,
         source: PolicyFile | None = None,
         base: Policies | None = None,
-        dispatch: Mapping[str, Dispatch] = EMPTY,
     ) -> None:
-        self.dispatch = dispatch
+        self.dispatch: Mapping[str, Dispatch] = EMPTY if source is None else source.dispatch
         self.rules = tuple(rules)
         self.monitors = tuple(monitor for rule in rules for monitor in rule.monitors)
         self.rule_of = tuple(rule for rule in rules for _ in rule.monitors)
@@ -285,8 +282,8 @@ class Policies:
         self.failed_output = failed_output
         self.digest = digest
         self.unlisted = unlisted
-        self.ignored = tuple(ignored)
-        self.path = path
+        self.ignored: tuple[IgnoredFinding, ...] = () if source is None else source.ignored
+        self.path: Path | None = None if source is None else source.path
         self.sources = sources
         self.source = source
         self.extended = ExtendedPolicies()
@@ -465,48 +462,22 @@ class Policies:
 
         return with_extra(self, extra)
 
-    def restore(
-        self,
-        snapshot: bytes,
-        key: bytes,
-        *,
-        state: Any = None,
-        messages: Any = (),
-        newest: int | None = None,
-        counters: Any = None,
-        on_difference: Callable[[Any], None] | None = None,
-        extra: Any = None,
-        **options: Any,
-    ) -> Session:
+    def restore(self, snapshot: bytes, key: bytes, *, extra: Any = None, **options: Any) -> Session:
         """Continues a session from its snapshot. An existing session with the same id denies every call from then on.
 
         Args:
             snapshot: the result of `session.snapshot(key)`.
             key: the same key.
-            state: as for `session`.
-            messages: as for `Session`.
-            newest: the last known `session.sequence`; an older snapshot is refused.
-            counters: as for `Session`.
-            on_difference: as for `Session`.
             extra: the same rules for this conversation as before.
-            options: `clock` and `zone`, as for `Session`.
+            options: `newest`, the last known `session.sequence`: an older snapshot is refused; `state`, as for
+                `session`; and `messages`, `counters`, `on_difference`, `clock` and `zone`, as for `Session`.
 
         Raises:
             InputError: the snapshot is not authentic, belongs to another policy, or is outdated.
         """
         from guardagent.session.session import Session
 
-        return Session.restore(
-            self.with_extra(extra),
-            snapshot,
-            key,
-            state=state,
-            messages=messages,
-            newest=newest,
-            counters=counters,
-            on_difference=on_difference,
-            **options,
-        )
+        return Session.restore(self.with_extra(extra), snapshot, key, **options)
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the verdict on such a call can depend on earlier calls, for example after a halt."""

@@ -117,10 +117,7 @@ _CHECKS: Mapping[str, _Check] = {
     "instructions": (lambda it: it.includes("instructions"), "include the pack guardagent:instructions"),
     "require": (_Configuration.requires, "write 'require: {irreversible: approval}'"),
     "secrets": (lambda it: it.includes("secrets"), "include the pack guardagent:secrets"),
-    "packages": (
-        lambda it: it.lists("shell.packages"),
-        "include guardagent:shell with the constant 'packages'",
-    ),
+    "packages": (lambda it: it.lists("shell.packages"), "include guardagent:shell with the constant 'packages'"),
     "servers": (lambda it: it.lists("mcp.servers"), "include guardagent:mcp with the constant 'servers'"),
     "signing": (
         lambda it: it.settings is not None and it.settings.signing_key is not None,

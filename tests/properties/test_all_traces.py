@@ -58,7 +58,7 @@ TWO: list[Callable[[temporal.Formula, temporal.Formula], temporal.Formula]] = [
 
 def nested(chance: random.Random, depth: int) -> temporal.Formula:
     if depth == 0 or chance.random() < 0.1:
-        return temporal.atom(chance.choice("abc"))
+        return temporal.Literal(chance.choice("abc"))
     if chance.random() < 0.4:
         return chance.choice(ONE)(nested(chance, depth - 1))
     return chance.choice(TWO)(nested(chance, depth - 1), nested(chance, depth - 1))

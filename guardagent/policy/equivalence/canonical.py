@@ -14,32 +14,9 @@ from typing import Any, TypeGuard
 from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
-from guardagent.policy.language.formula import (
-    FALSE,
-    TRUE,
-    Conjunction,
-    Disjunction,
-    Formula,
-    Literal,
-    Previous,
-    Release,
-    Since,
-    TriggerFormula,
-    TruthConstant,
-    all_of,
-    any_of,
-    globally,
-    historically,
-    implies,
-    negation,
-    once,
-)
+from guardagent.policy.language import formula as f
 from guardagent.policy.lint.steps import step_formula
 from guardagent.types import EMPTY
-
-_FLIPPED = {">": "<", ">=": "<="}
-_TURNED = {**_FLIPPED, "<": ">", "<=": ">=", "==": "==", "!=": "!="}
-_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
@@ -53,8 +30,8 @@ def parts_of(rule: ast.Rule, *, negated: bool = False) -> Iterator[ast.Rule]:
             yield from parts_of(body, negated=not negated)
         case ast.Exists(pattern, condition) if negated:
             yield ast.Forall(pattern, ast.Negation(condition))
-        case ast.Temporal(Release(TruthConstant(False), Conjunction(parts))) if not negated:
-            yield from (ast.Temporal(globally(part)) for part in sorted(parts, key=repr))
+        case ast.Temporal(f.Release(f.TruthConstant(False), f.Conjunction(parts))) if not negated:
+            yield from (ast.Temporal(f.globally(part)) for part in sorted(parts, key=repr))
         case _:
             yield ast.Not(rule) if negated else rule
 
@@ -132,8 +109,8 @@ def _negation(body: ast.Term) -> ast.Term:
     match body:
         case ast.Negation(inner):
             return inner
-        case ast.Compare(left, operator, right) if operator in _OPPOSITES:
-            term: ast.Term = ast.Compare(left, _OPPOSITES[operator], right)  # type: ignore[arg-type]
+        case ast.Compare(left, operator, right) if operator in ast.OPPOSITE:
+            term: ast.Term = ast.Compare(left, ast.OPPOSITE[operator], right)
         case ast.And(parts):
             term = ast.Or(tuple(map(ast.Negation, parts)))
         case ast.Or(parts):
@@ -161,8 +138,8 @@ def _comparison(node: ast.Compare) -> ast.Term:
     left, right = node.left, node.right
     if node.operator == "in" and isinstance(right, ast.ListOf) and _is_alike(right.items):
         return _ordered(ast.Or(tuple(ast.Compare(left, "==", item) for item in right.items)))  # type: ignore[no-any-return]
-    if node.operator in _FLIPPED:
-        return ast.Compare(right, _FLIPPED[node.operator], left)  # type: ignore[arg-type]
+    if node.operator in (">", ">="):
+        return ast.Compare(right, ast.MIRRORED[node.operator], left)
     is_turned = node.operator in ("==", "!=") and repr(right) < repr(left)
     return ast.Compare(right, node.operator, left) if is_turned else node
 
@@ -171,7 +148,7 @@ def _without_count(node: ast.Compare) -> ast.Term | None:
     """The comparison of a number of items with 0 or 1 as a condition on any item, where it is one."""
     for count, operator, limit in (
         (node.left, node.operator, node.right),
-        (node.right, _TURNED.get(node.operator), node.left),
+        (node.right, ast.MIRRORED.get(node.operator), node.left),
     ):
         if isinstance(count, ast.OverItems) and count.which == "count" and _is_number(limit):
             some = replace(count, which="any")
@@ -246,18 +223,18 @@ def _bound(pattern: ast.Pattern, names: Mapping[str, str], prefix: str) -> Mappi
 def as_data(rule: ast.Rule) -> ast.Rule | None:
     """Returns an equivalent rule whose parts are not formulas about steps, or None."""
     match rule:
-        case ast.Temporal(Release(TruthConstant(False), body)):
+        case ast.Temporal(f.Release(f.TruthConstant(False), body)):
             return _data_of(body)
         case ast.Temporal():
             return None
     return rule
 
 
-def _data_of(body: Formula) -> ast.Rule | None:
+def _data_of(body: f.Formula) -> ast.Rule | None:
     """Returns `forall(q(), ...)` for `G(!q || ...)`."""
-    parts = body.parts if isinstance(body, Disjunction) else frozenset({body})
-    tools = [part.atom for part in parts if isinstance(part, Literal) and not part.positive]
-    conditions = [_condition_of(part) for part in sorted(parts, key=repr) if not isinstance(part, Literal)]
+    parts = body.parts if isinstance(body, f.Disjunction) else frozenset({body})
+    tools = [part.atom for part in parts if isinstance(part, f.Literal) and not part.positive]
+    conditions = [_condition_of(part) for part in sorted(parts, key=repr) if not isinstance(part, f.Literal)]
     if len(tools) != 1 or len(conditions) + 1 != len(parts) or None in conditions:
         return None
     pattern = _pattern_of(tools[0])
@@ -269,17 +246,17 @@ def _data_of(body: Formula) -> ast.Rule | None:
     )
 
 
-def _condition_of(formula: Formula) -> ast.Term | None:
+def _condition_of(formula: f.Formula) -> ast.Term | None:
     match formula:
-        case Since(TruthConstant(True), Literal(atom, True)):
+        case f.Since(f.TruthConstant(True), f.Literal(atom, True)):
             pattern = _pattern_of(atom)
             return None if pattern is None else ast.SomeCall(pattern, ast.TRUE, ok=True)
-        case TriggerFormula(TruthConstant(False), Literal(atom, False)):
+        case f.TriggerFormula(f.TruthConstant(False), f.Literal(atom, False)):
             pattern = _pattern_of(atom)
             return None if pattern is None else _none_of(pattern)
-        case Conjunction(parts) | Disjunction(parts):
+        case f.Conjunction(parts) | f.Disjunction(parts):
             conditions = [_condition_of(part) for part in sorted(parts, key=repr)]
-            kind = ast.And if isinstance(formula, Conjunction) else ast.Or
+            kind = ast.And if isinstance(formula, f.Conjunction) else ast.Or
             return None if None in conditions else kind(tuple(condition for condition in conditions if condition))
     return None
 
@@ -318,31 +295,27 @@ def as_steps(rule: ast.Rule) -> ast.Rule | None:
             return None
         case ast.Forall(pattern, condition) if not pattern.arguments and ANY not in pattern.tools:
             needed = _steps_of(condition)
-            return None if needed is None else ast.Temporal(globally(implies(_calls(pattern), needed)))
+            return None if needed is None else ast.Temporal(f.globally(f.implies(f.call_of(pattern.tools), needed)))
     formula = step_formula(rule, negated=False)
     return ast.Temporal(formula.formula) if formula.exact else None
 
 
-def _steps_of(condition: ast.Term) -> Formula | None:
+def _steps_of(condition: ast.Term) -> f.Formula | None:
     match condition:
         case ast.Constant(value) if isinstance(value, bool):
-            return TRUE if value else FALSE
+            return f.TRUE if value else f.FALSE
         case ast.And(parts) | ast.Or(parts):
             steps = [_steps_of(part) for part in parts]
-            join = all_of if isinstance(condition, ast.And) else any_of
+            join = f.all_of if isinstance(condition, ast.And) else f.any_of
             return None if None in steps else join(step for step in steps if step is not None)
         case ast.SomeCall(pattern, inner, True, None) if _is_bare(pattern, inner):
-            return Previous(once(_calls(pattern)))
+            return f.Previous(f.once(f.call_of(pattern.tools)))
         case ast.Compare(ast.CountCalls(pattern, inner, None), "==", ast.Constant(0)) if _is_bare(pattern, inner):
-            return Previous(historically(negation(_calls(pattern))), strong=False)
+            return f.Previous(f.historically(f.negation(f.call_of(pattern.tools))), strong=False)
         case ast.Compare(ast.Constant(0), "==", ast.CountCalls(pattern, inner, None)) if _is_bare(pattern, inner):
-            return Previous(historically(negation(_calls(pattern))), strong=False)
+            return f.Previous(f.historically(f.negation(f.call_of(pattern.tools))), strong=False)
     return None
 
 
 def _is_bare(pattern: ast.Pattern, condition: ast.Term) -> bool:
     return not pattern.arguments and is_true(condition) and ANY not in pattern.tools
-
-
-def _calls(pattern: ast.Pattern) -> Formula:
-    return any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in pattern.tools)

@@ -381,18 +381,16 @@ def changed(scenario: Scenario, path: Path, value: Any) -> Scenario:
 
 def paths_of(scenario: Scenario) -> Iterator[Path]:
     """Yields the paths of the values of arguments, outputs, facts, the state and the principal."""
-    for at, call in enumerate(scenario["history"]):
-        yield from _leaves(call["args"], ("history", at, "args"))
-        yield from _leaves(call["output"], ("history", at, "output"))
-    if scenario["proposed"] is not None:
-        yield from _leaves(scenario["proposed"]["args"], ("proposed", "args"))
-    for name in ("facts", "state", "principal"):
-        yield from _leaves(scenario[name], (name,))
+    parts: list[Path] = [("history", at, name) for at in range(len(scenario["history"])) for name in ("args", "output")]
+    parts += [("proposed", "args")] if scenario["proposed"] is not None else []
+    for part in (*parts, ("facts",), ("state",), ("principal",)):
+        yield from (path for path, _ in leaves(value_at(scenario, part), part))
 
 
-def _leaves(value: Any, path: Path) -> Iterator[Path]:
+def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Yields the known values in a value, with their paths."""
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _leaves(part, (*path, key))
+            yield from leaves(part, (*path, key))
     elif value is not None:
-        yield path
+        yield path, value

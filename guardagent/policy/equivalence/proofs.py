@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
@@ -21,16 +21,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft, Group, Part, Witn
 from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
 from guardagent.policy.equivalence.variations import NOON
 from guardagent.policy.language import ast
-from guardagent.policy.lint.steps import (
-    MAX_STATES,
-    RuleAutomaton,
-    SearchLimitError,
-    State,
-    States,
-    StepKind,
-    path_to,
-    steps_of,
-)
+from guardagent.policy.lint.steps import RuleAutomaton, State, States, StateSearch, StepKind, step_all, steps_of
 from guardagent.policy.logic.expressions import (
     Expression,
     arithmetic,
@@ -242,7 +233,7 @@ class SymbolicComparison:
     ) -> None:
         self._policies = drafts[0].policies
         self._tools = drafts[0].tools | drafts[1].tools
-        self._first, self._second = parts
+        self._sides = parts
         self._descriptions, self._until = tools, until
 
     def disagreeing(self) -> tuple[list[str], list[str]] | None:
@@ -252,7 +243,7 @@ class SymbolicComparison:
             The tools of calls that only one draft may allow, and of those that one may deny without knowing why.
         """
         groups = self._groups
-        if any(self._ends(self._first, group) != self._ends(self._second, group) for group in groups):
+        if any(self._ends(self._sides[0], group) != self._ends(self._sides[1], group) for group in groups):
             return None
         disagreeing_tools: tuple[list[str], list[str]] = [], []
         for tool in self._judged_tools:
@@ -264,7 +255,7 @@ class SymbolicComparison:
 
     @property
     def _groups(self) -> list[Group]:
-        return list(dict.fromkeys(part.group for part in (*self._first, *self._second)))
+        return list(dict.fromkeys(part.group for side in self._sides for part in side))
 
     def _satisfied(self, scene: _ArbitraryCall, group: Group) -> list[Expression]:
         """The conditions under which the rules of each draft with a response are satisfied."""
@@ -293,10 +284,6 @@ class SymbolicComparison:
         schemas = description.arguments or {}
         known = {name: schema for name, schema in schemas.items() if name in description.required or not only_required}
         return _ArbitraryCall(self._policies, tool, self._tools, known, description.required)
-
-    @property
-    def _sides(self) -> tuple[Parts, Parts]:
-        return self._first, self._second
 
     def witnesses(self, tool: str) -> Iterator[Witness]:
         """Yields conversations in which the drafts may differ on a call of a tool; sessions have to judge them."""
@@ -467,41 +454,21 @@ class StepComparison:
         return islice(self._differences(), MAX_WITNESSES)
 
     def _differences(self) -> Iterator[Witness]:
-        start: States = tuple(automaton.start for automaton in self._automata)
         steps = steps_of(self._automata, self._tools, failing=True)
-        before: dict[States, tuple[States, StepKind] | None] = {start: None}
-        waiting = deque([start])
-        while waiting:
-            at = waiting.popleft()
-            path = path_to(before, at)
+        search = StateSearch(tuple(automaton.start for automaton in self._automata))
+        for at in search:
+            path = search.path(at)
             if self._differ(
                 [not automaton.accepts(state) for automaton, state in zip(self._automata, at, strict=True)]
             ):
                 yield witness_of(path, ends=True)
             for step in steps:
-                after = self._after(at, step)
+                after = step_all(self._automata, at, step)
                 broken = [not automaton.is_alive(state) for automaton, state in zip(self._automata, after, strict=True)]
                 if self._differ(broken):
                     yield witness_of([*path, step], ends=not step.ok)
                 elif self._may_go_on(broken):
-                    self._follow(before, waiting, (at, step), self._resumed(at, step, broken))
-
-    @staticmethod
-    def _follow(
-        before: dict[States, tuple[States, StepKind] | None],
-        waiting: deque[States],
-        link: tuple[States, StepKind],
-        after: States,
-    ) -> None:
-        if after not in before:
-            if len(before) >= MAX_STATES:
-                raise SearchLimitError
-            before[after] = link
-            waiting.append(after)
-
-    def _after(self, at: States, step: StepKind) -> States:
-        pairs = zip(self._automata, at, step.letters, strict=True)
-        return tuple(pair.step(state, letters) for pair, state, letters in pairs)
+                    search.follow(at, step, self._resumed(at, step, broken))
 
     def _resumed(self, at: States, step: StepKind, broken: Sequence[bool]) -> States:
         """The states after a step that ran although it violated some rules."""

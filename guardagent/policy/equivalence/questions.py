@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from guardagent.policy.equivalence import phrases
-from guardagent.policy.equivalence.draft import Different, Outcome, Path, Witness
+from guardagent.policy.equivalence.draft import Different, Outcome, Path, Witness, leaves
 from guardagent.policy.equivalence.phrases import ToolDescription, read_tools
 from guardagent.policy.equivalence.variations import NOON
 from guardagent.types import Event, Verdict, thaw
@@ -67,7 +67,7 @@ class _WitnessQuestion:
             yield f"the agent acts for {principal['id']}"
 
     def _known(self, name: str) -> Iterator[str]:
-        for path, value in _leaves(thaw(getattr(self._witness, name) or {}), (name,)):
+        for path, value in leaves(thaw(getattr(self._witness, name) or {}), (name,)):
             words = phrases.words_of(" ".join(map(str, path[1:])))
             if isinstance(value, bool):
                 yield f'the fact "{words}" is {phrases.value_text(value)}'
@@ -107,7 +107,7 @@ class _WitnessQuestion:
         output = _parsed(thaw(event.output)) if event.status != "unknown" else {}
         results = [
             f"{phrases.words_of(' '.join(map(str, leaf_path[3:]))) or 'the answer'} is {self._value(leaf_path, value)}"
-            for leaf_path, value in _leaves(output, (*path, "output"))
+            for leaf_path, value in leaves(output, (*path, "output"))
         ]
         action = phrases.action_of(event.tool, self._tools)
         labels = [tag for tag in (event.action, event.decision, *sorted(event.tags)) if tag]
@@ -156,16 +156,8 @@ class _WitnessQuestion:
         if self._witness.now != NOON:
             return True
         dated = any(event.time is not None for event in self._witness.history)
-        facts = _leaves(thaw(self._witness.facts), ())
+        facts = leaves(thaw(self._witness.facts), ())
         return not dated and not any(phrases.moment_text(value, self._witness.now, ()) for _, value in facts)
-
-
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _leaves(part, (*path, key))
-    elif value is not None:
-        yield path, value
 
 
 def _parsed(output: Any) -> Any:

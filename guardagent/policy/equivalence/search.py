@@ -69,21 +69,12 @@ class WitnessSession:
         """The verdict on the proposed call, or at the end."""
         for event in self._witness.history:
             self._session.observe(event, judge=False)
-        return self._final()
-
-    def _final(self) -> Verdict:
-        self._now = self._witness.now
         proposed = self._witness.proposed
         return self._session.finish() if proposed is None else self._check(proposed)
 
     def _check(self, event: Event) -> Verdict:
         return self._session.check(
-            event.tool,
-            event.args,
-            action=event.action,
-            decision=event.decision,
-            tags=event.tags,
-            reserve=False,
+            event.tool, event.args, action=event.action, decision=event.decision, tags=event.tags, reserve=False
         )
 
     def earlier(self) -> Iterator[Verdict]:

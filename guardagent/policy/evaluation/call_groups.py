@@ -19,14 +19,7 @@ from typing import Any
 
 from guardagent.policy.evaluation.history_query import Env, HistoryQuery, IndexEntry
 from guardagent.policy.evaluation.probes import KeyProbe, Prober
-from guardagent.policy.language.values import (
-    MAX_CAUSES,
-    StringSet,
-    Truth,
-    Unknown,
-    arithmetic,
-    kind_of_key,
-)
+from guardagent.policy.language.values import MAX_CAUSES, StringSet, Truth, Unknown, arithmetic, kind_of_key
 
 by_place = attrgetter("place")
 _SCALARS = frozenset({str, int, bool, float, type(None), Decimal, Fraction, StringSet})  # equal if their `repr` is

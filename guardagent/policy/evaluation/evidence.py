@@ -75,8 +75,6 @@ def _bodies(node: object, items: Mapping[str, ast.Term] = EMPTY) -> Iterator[ast
 Explain = Callable[[Env, Explanation], str]
 """Explains a decided condition: returns the unmet requirement, or "" if met. Adds details to the explanation."""
 
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
-
 
 def compile_with_evidence(
     condition: ast.Term, compiler: Compiler, names: Names, *, wanted: bool = True
@@ -128,7 +126,7 @@ def _comparison(node: ast.Compare, compiler: Compiler, names: Names, *, wanted: 
     if not wanted and (lacks := _lacks_label(node, compiler, names)) is not None:
         compared = _unless(lacks, compared, result)
     note_sources = source_evidence(node, compiler, names)
-    operator = node.operator if wanted else _OPPOSITE.get(node.operator, f"not {node.operator}")
+    operator = node.operator if wanted else ast.OPPOSITE.get(node.operator, f"not {node.operator}")
 
     def explain(env: Env, explanation: Explanation) -> str:
         if env[result] is not (not wanted):  # None: decided without this comparison

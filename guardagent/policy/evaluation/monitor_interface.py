@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from guardagent.errors import InputError
 from guardagent.policy.evaluation.counters import CountedAmount, CounterReader
@@ -456,8 +456,10 @@ def _merged(results: Sequence[MonitorResult], between: str) -> Explanation:
     )
 
 
-class Monitor(Protocol):
+class Monitor:
     """Monitors a part of a rule. All of its state about a session is in the memory that `start` creates.
+
+    By default it concerns the calls of its tools, keeps nothing, and is only about the proposed call.
 
     Attributes:
         tools: the tools that it refers to.
@@ -472,18 +474,22 @@ class Monitor(Protocol):
 
     def concerns(self, call: SessionCall) -> bool:
         """Whether calls with this tool, action, decision and tags can affect the monitor."""
+        return call.tool in self.tools
 
     def looks_back(self, call: SessionCall) -> bool:
         """Whether the result for such a call can depend on earlier calls."""
+        raise NotImplementedError
 
-    def reports(self, call: SessionCall) -> bool:
+    def reports(self, call: SessionCall) -> bool:  # noqa: ARG002 - for subclasses
         """Whether `judge` can return a result for such a call, or `reserved` has to see it before `settled` does."""
+        return True
 
     def start(self) -> Any:
         """Creates the memory for a new session."""
 
     def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> MonitorResult | None:
         """Judges a proposed call, assuming that it succeeds; returns None if the monitor stays satisfiable."""
+        raise NotImplementedError
 
     def reserved(self, context: RuleContext, call: SessionCall, memory: Any, result: MonitorResult | None) -> None:
         """Processes a call that is now in flight, with the result of `judge` for it."""
@@ -497,11 +503,13 @@ class Monitor(Protocol):
     def ended(self, context: RuleContext, memory: Any) -> MonitorResult | None:
         """Judges the end of the conversation; returns None if satisfied."""
 
-    def satisfiable(self, memory: Any) -> Truth:
+    def satisfiable(self, memory: Any) -> Truth:  # noqa: ARG002 - for subclasses
         """Whether some continuation satisfies the monitor."""
+        return True
 
-    def satisfied(self, memory: Any) -> bool:
+    def satisfied(self, memory: Any) -> bool:  # noqa: ARG002 - for subclasses
         """Whether every continuation satisfies the monitor."""
+        return False
 
     def copied(self, memory: Any, calls: Mapping[SessionCall, SessionCall]) -> Any:
         """A copy of the memory for another session, with some calls replaced."""

@@ -42,7 +42,6 @@ def own_terms(node: object, local: Collection[str]) -> Iterator[ast.Term]:
 
 # --- probes
 
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPEN = Unknown(Undetermined("it depends on the check"))
 
 
@@ -167,9 +166,9 @@ def _probe(node: ast.Term, local: frozenset[str]) -> KeyProbe | None:
         case ast.Compare(left, "in", right):
             sides = [(left, right, "in"), (right, left, "contains")]
         case ast.Compare(left, operator, right):
-            sides = [(left, right, operator), (right, left, _MIRRORED[operator])]
+            sides = [(left, right, operator), (right, left, ast.MIRRORED[operator])]
             if isinstance(left, ast.Arithmetic) and left.operator == "-":  # now - time(f) <= 24h
-                sides.append((left.right, ast.Arithmetic(left.left, "-", right), _MIRRORED[operator]))
+                sides.append((left.right, ast.Arithmetic(left.left, "-", right), ast.MIRRORED[operator]))
         case _:
             return None
     for own, other, sign in sides:

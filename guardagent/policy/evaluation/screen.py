@@ -190,8 +190,6 @@ def plain_number(value: Any) -> int | float | None:
 MAX_DEPTH = 20  # levels of a condition
 MAX_CODE = 4000  # characters of the code of a condition
 MAX_ARITHMETIC = 200  # characters of the code of a number
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">": "<=", "<=": ">", ">=": "<"}
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _SAFE = (
     ast.And, ast.Or, ast.Negation, ast.Implies, ast.Compare, ast.Matches, ast.Known, ast.Length, ast.Arithmetic,
     ast.Negative, ast.Constant, ast.ListOf, ast.Variable, ast.Fact, ast.Field, ast.OfCall, ast.Label,
@@ -338,9 +336,9 @@ class CertainConditions:
     def _compare(self, node: ast.Compare, *, wanted: bool) -> str | None:
         if node.operator == "in":
             return self._contains(node, wanted=wanted)
-        operator = node.operator if wanted else _OPPOSITE[node.operator]
+        operator = node.operator if wanted else ast.OPPOSITE[node.operator]
         if isinstance(node.left, ast.Constant):
-            return self._compared(node.right, _MIRRORED[operator], node.left)
+            return self._compared(node.right, ast.MIRRORED[operator], node.left)
         return self._compared(node.left, operator, node.right)
 
     def _compared(self, left: ast.Term, operator: str, right: ast.Term) -> str | None:

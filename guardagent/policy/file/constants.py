@@ -27,9 +27,7 @@ from guardagent.policy.file.policy_keys import (
     regular_expression,
     text,
 )
-from guardagent.policy.file.policy_keys import (
-    value as plain_value,
-)
+from guardagent.policy.file.policy_keys import value as plain_value
 from guardagent.policy.file.source_tree import SourceNode, SourceScalar, SourceText, shortened
 from guardagent.policy.language.declarations import Constant, Definition
 from guardagent.policy.language.values import duration_of
@@ -339,18 +337,9 @@ def _declarations(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
     return declared_constants
 
 
-@reads(by_name.schema)
-def _settings(node: SourceNode, key: Key) -> dict[str, DeclaredConstant]:
-    declared_constants: dict[str, DeclaredConstant] = by_name(node, key)
-    return declared_constants
-
-
 _OF: dict[str, Any] = {"matches": "strings", "least": "numbers", "most": "numbers"}
 _DURATION: Key = Key(
-    "constant",
-    mapping,
-    _EXPECTED,
-    keys={"duration": Key("duration", text, "a duration, such as 24h", required=True)},
+    "constant", mapping, _EXPECTED, keys={"duration": Key("duration", text, "a duration, such as 24h", required=True)}
 )
 _TABLE: Key = Key(
     "constant",
@@ -381,7 +370,7 @@ CONSTANTS = Key(
 )
 SETTINGS = Key(
     "constants",
-    _settings,
+    by_name,
     "a mapping of names to values",
     "Values that replace those of the included file.",
     item=Key("constant", _value, _EXPECTED),

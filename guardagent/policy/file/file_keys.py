@@ -433,26 +433,14 @@ _IGNORE = Key(
         _ignored,
         "a mapping with 'check', 'reason' and, for a finding about one node, 'node'",
         keys=keys(
-            Key(
-                "check",
-                name,
-                "the name of a check, such as dead-end",
-                "The check, such as dead-end.",
-                required=True,
-            ),
+            Key("check", name, "the name of a check, such as dead-end", "The check, such as dead-end.", required=True),
             Key(
                 "node",
                 name,
                 "the id of a node",
                 "The id of the node; leave it out for a finding about the whole graph.",
             ),
-            Key(
-                "reason",
-                plain_text,
-                "the reason as a string",
-                "The reason for accepting the finding.",
-                required=True,
-            ),
+            Key("reason", plain_text, "the reason as a string", "The reason for accepting the finding.", required=True),
         ),
     ),
 )

@@ -29,12 +29,7 @@ from guardagent.policy.file.policy_keys import (
 from guardagent.policy.file.source_tree import SourceNode, SourceText, shortened, start_of
 from guardagent.types import Decision
 
-DECISIONS = {
-    "warn": Decision.WARN,
-    "block": Decision.DENY,
-    "escalate": Decision.ESCALATE,
-    "halt": Decision.HALT,
-}
+DECISIONS = {"warn": Decision.WARN, "block": Decision.DENY, "escalate": Decision.ESCALATE, "halt": Decision.HALT}
 """The values of `on_violation:` and their decisions."""
 PACK = "guardagent:"
 _ONE_SOURCE: list[Schema] = [{"required": ["file"]}, {"required": ["pack"]}]

@@ -38,10 +38,7 @@ _EXPLANATIONS = (
     ),
     (r"entries are not|keys are not", "an unquoted string cannot begin with '- ' or '? '; QUOTE"),
     (r"an? (anchor|alias|tag)|undefined tag", "an unquoted string cannot begin with '&', '*' or '!'; QUOTE"),
-    (
-        r"values are not",
-        "the part before ': ' is a key, and no key is allowed here; correct the indentation, or QUOTE",
-    ),
+    (r"values are not", "the part before ': ' is a key, and no key is allowed here; correct the indentation, or QUOTE"),
     (
         r"quoted scalar.*(end of stream|document sep)",
         "the quote that opens here is not closed; expected a closing quote",
@@ -59,10 +56,7 @@ _EXPLANATIONS = (
     (r"a single document", "a second document begins here; expected one document, without '---'"),
     (r"a directive|YAML document", "a line that begins with '%' is a directive; remove it"),
     (r"<document start>", "text follows the end of the value; remove it, or QUOTE"),
-    (
-        r"'<scalar>'",
-        "text follows a quote or a comment, or is indented too little; indent it further, or QUOTE",
-    ),
+    (r"'<scalar>'", "text follows a quote or a comment, or is indented too little; indent it further, or QUOTE"),
     (r"a simple key", "expected 'key: value'; if the line continues a string, indent it further"),
     (r"a block (mapping|collection)", "the line is not aligned with the lines above; expected the same indentation"),
 )

@@ -146,10 +146,17 @@ class Implies(Term):
     second: Term
 
 
+Operator = Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+OPPOSITE: Mapping[str, Operator] = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+"""The operators of the negations of comparisons."""
+MIRRORED: Mapping[str, Operator] = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The operators of comparisons whose sides change places."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compare(Term):
     left: Term
-    operator: Literal["==", "!=", "<", "<=", ">", ">=", "in"]
+    operator: Operator
     right: Term
 
 

@@ -110,10 +110,6 @@ TRUE = TruthConstant(value=True)
 FALSE = TruthConstant(value=False)
 
 
-def atom(name: str) -> Formula:
-    return Literal(name)
-
-
 def all_of(parts: Iterable[Formula]) -> Formula:
     """The conjunction of formulas."""
     flat = _flat(parts, Conjunction)
@@ -132,6 +128,12 @@ def any_of(parts: Iterable[Formula]) -> Formula:
     flat.discard(FALSE)
     kept = frozenset(part for part in flat if not (isinstance(part, Conjunction) and part.parts & flat))
     return next(iter(kept)) if len(kept) == 1 else Disjunction(kept) if kept else FALSE
+
+
+def call_of(tools: Iterable[str]) -> Formula:
+    """A call of one of the tools that a pattern names."""
+    names = list(tools)
+    return TRUE if "*" in names else any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in names)
 
 
 def negation(formula: Formula) -> Formula:  # noqa: C901 - a case for each kind

@@ -54,12 +54,7 @@ def _pattern(to: Printer, node: ast.Pattern) -> str:
 
 
 def _over_calls(
-    to: Printer,
-    name: str,
-    pattern: ast.Pattern,
-    condition: ast.Term,
-    *term: ast.Term,
-    within: ast.Term | None = None,
+    to: Printer, name: str, pattern: ast.Pattern, condition: ast.Term, *term: ast.Term, within: ast.Term | None = None
 ) -> str:
     terms = [*term] if condition in (ast.TRUE, ast.And(())) and not term else [condition, *term]
     window = [] if within is None else [window_text(within, to)]

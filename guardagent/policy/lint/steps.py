@@ -14,26 +14,10 @@ from itertools import combinations, product
 from typing import Any
 
 from guardagent.errors import InputError
-from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.evaluation.terms import is_true
 from guardagent.policy.language import ast
-from guardagent.policy.language.formula import (
-    TRUE,
-    Formula,
-    Literal,
-    Next,
-    Previous,
-    all_of,
-    any_of,
-    atoms,
-    finally_,
-    globally,
-    historically,
-    implies,
-    negation,
-    once,
-)
+from guardagent.policy.language import formula as f
 from guardagent.policy.language.parser import CALL, step_pattern
 from guardagent.policy.lint.target import LintFinding, LintTarget, join_words, minimal_set, rules_of
 from guardagent.policy.logic.semantics import RuleTree, Tree
@@ -53,30 +37,30 @@ class StepFormula:
         sound: whether the rule implies it even if calls fail.
     """
 
-    formula: Formula
+    formula: f.Formula
     exact: bool = False
     sound: bool = True
 
 
-_OPEN = StepFormula(TRUE)
+_OPEN = StepFormula(f.TRUE)
 
 
 def step_formula(rule: ast.Rule, *, negated: bool) -> StepFormula:
     """Returns the formula about steps that an atomic rule implies."""
     match rule, negated:
-        case ast.Temporal(formula), _ if not any(map(step_pattern, atoms(formula))):
-            return StepFormula(negation(formula) if negated else formula, exact=True)
+        case ast.Temporal(formula), _ if not any(map(step_pattern, f.atoms(formula))):
+            return StepFormula(f.negation(formula) if negated else formula, exact=True)
         case ast.Forall(pattern, condition), False:
             return _required(pattern, condition)
         case ast.Before(pattern, condition, partner, wanted), False if is_true(condition) and _any_call(pattern):
-            implied = globally(implies(_calls(pattern), _earlier(partner)))
+            implied = f.globally(f.implies(f.call_of(pattern.tools), _earlier(partner)))
             return StepFormula(implied, exact=not pattern.arguments and _is_bare(partner, wanted))
         case ast.Exists(pattern, condition), False:
-            return StepFormula(finally_(_calls(pattern)), exact=_is_bare(pattern, condition))
+            return StepFormula(f.finally_(f.call_of(pattern.tools)), exact=_is_bare(pattern, condition))
         case ast.Exists(pattern, condition), True:
             return _required(pattern, ast.Constant(value=False) if is_true(condition) else ast.Negation(condition))
         case ast.After(pattern, condition, partner, wanted), False if is_true(condition) and _any_call(pattern):
-            implied = globally(implies(_calls(pattern), Next(finally_(_calls(partner)))))
+            implied = f.globally(f.implies(f.call_of(pattern.tools), f.Next(f.finally_(f.call_of(partner.tools)))))
             return StepFormula(implied, exact=not pattern.arguments and _is_bare(partner, wanted))
     return _OPEN
 
@@ -99,22 +83,16 @@ def add_uncompared(target: LintTarget) -> None:
 
 def _has_calls(rule: Rule) -> bool:
     formulas = [part.rule.formula for part in RuleTree(rule.rules).atomic_rules if isinstance(part.rule, ast.Temporal)]
-    return any(map(step_pattern, (name for formula in formulas for name in atoms(formula))))
+    return any(map(step_pattern, (name for formula in formulas for name in f.atoms(formula))))
 
 
 def _implies_order(rule: Rule) -> bool:
     parts = RuleTree(rule.rules).atomic_rules
-    return any(step_formula(part.rule, negated=part.negated).formula != TRUE for part in parts)
+    return any(step_formula(part.rule, negated=part.negated).formula != f.TRUE for part in parts)
 
 
-def _calls(pattern: ast.Pattern) -> Formula:
-    if ANY in pattern.tools:
-        return TRUE
-    return any_of(Literal(name if name[0] == "@" else f"tool:{name}") for name in pattern.tools)
-
-
-def _earlier(pattern: ast.Pattern) -> Formula:
-    return Previous(once(_calls(pattern)))
+def _earlier(pattern: ast.Pattern) -> f.Formula:
+    return f.Previous(f.once(f.call_of(pattern.tools)))
 
 
 def _any_call(pattern: ast.Pattern) -> bool:
@@ -132,40 +110,40 @@ def _required(pattern: ast.Pattern, condition: ast.Term) -> StepFormula:
     if not _any_call(pattern):
         return _OPEN
     if condition == ast.Constant(value=False):
-        return StepFormula(globally(negation(_calls(pattern))), exact=not pattern.arguments)
-    return StepFormula(globally(implies(_calls(pattern), _needed_for_truth(condition))), sound=False)
+        return StepFormula(f.globally(f.negation(f.call_of(pattern.tools))), exact=not pattern.arguments)
+    return StepFormula(f.globally(f.implies(f.call_of(pattern.tools), _needed_for_truth(condition))), sound=False)
 
 
 # --- earlier calls that a condition requires, all of them successful
 
 
-def _needed_for_truth(condition: ast.Term) -> Formula:
+def _needed_for_truth(condition: ast.Term) -> f.Formula:
     """Returns the formula that a true condition implies; `true` if it is not about steps."""
     match condition:
         case ast.And(parts):
-            return all_of(map(_needed_for_truth, parts))
+            return f.all_of(map(_needed_for_truth, parts))
         case ast.Or(parts):
-            return any_of(map(_needed_for_truth, parts))
+            return f.any_of(map(_needed_for_truth, parts))
         case ast.SomeCall(pattern):
             return _earlier(pattern)
         case ast.Compare(ast.CountCalls(pattern), operator, ast.Constant(int() as number)):
             return _count_formula(pattern, condition.left, operator, number)
         case ast.Compare(left, _, right):
-            return all_of([_needed_for_value(left), _needed_for_value(right)])
+            return f.all_of([_needed_for_value(left), _needed_for_value(right)])
         case ast.Matches(body):
             return _needed_for_value(body)
-    return TRUE
+    return f.TRUE
 
 
-def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number: int) -> Formula:
+def _count_formula(pattern: ast.Pattern, count: ast.Term, operator: str, number: int) -> f.Formula:
     some = (operator in (">", "!=") and number == 0) or (operator in (">=", "==") and number > 0)
     if some or (operator == ">" and number > 0):
         return _earlier(pattern)
     none = (operator in ("==", "<=") and number == 0) or (operator == "<" and number == 1)
     assert isinstance(count, ast.CountCalls)
     if none and count.within is None and not pattern.arguments and _counts_all(count.condition, pattern):
-        return Previous(historically(negation(_calls(pattern))), strong=False)
-    return TRUE
+        return f.Previous(f.historically(f.negation(f.call_of(pattern.tools))), strong=False)
+    return f.TRUE
 
 
 def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
@@ -174,7 +152,7 @@ def _counts_all(condition: ast.Term, pattern: ast.Pattern) -> bool:
     return is_true(condition) or condition == succeeded
 
 
-def _needed_for_value(term: ast.Term) -> Formula:
+def _needed_for_value(term: ast.Term) -> f.Formula:
     """Returns the formula that a known term implies."""
     match term:
         case ast.OfCall(_, ast.Selected(_, pattern)) | ast.TimeOf(ast.Selected(_, pattern)):
@@ -182,8 +160,8 @@ def _needed_for_value(term: ast.Term) -> Formula:
         case ast.Field(body) | ast.Item(body, _) | ast.Length(body) | ast.Negative(body):
             return _needed_for_value(body)
         case ast.Arithmetic(left, _, right):
-            return all_of([_needed_for_value(left), _needed_for_value(right)])
-    return TRUE
+            return f.all_of([_needed_for_value(left), _needed_for_value(right)])
+    return f.TRUE
 
 
 # --- automata of rules
@@ -275,11 +253,11 @@ def _track(
     formula: StepFormula, part: object, tags: Mapping[str, frozenset[str]], *, calls_may_fail: bool
 ) -> tuple[PropositionalMonitor, list[str]] | None:
     if isinstance(part, PropositionalMonitor) and formula.exact:
-        return part, atoms(formula.formula)
-    if formula.formula == TRUE or (calls_may_fail and not formula.sound):
+        return part, f.atoms(formula.formula)
+    if formula.formula == f.TRUE or (calls_may_fail and not formula.sound):
         return None
     try:
-        return PropositionalMonitor(formula.formula, tags), atoms(formula.formula)
+        return PropositionalMonitor(formula.formula, tags), f.atoms(formula.formula)
     except InputError:  # the automaton is too large
         return None
 
@@ -431,6 +409,34 @@ def path_to(predecessors: Mapping[Any, tuple[Any, StepKind] | None], at: Any) ->
     return path[::-1]
 
 
+class StateSearch:
+    """A breadth-first search through the states that steps lead to."""
+
+    def __init__(self, start: States) -> None:
+        self._predecessors: dict[States, tuple[States, StepKind] | None] = {start: None}
+        self._waiting = deque([start])
+
+    def __iter__(self) -> Iterator[States]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def follow(self, at: States, step: StepKind, following: States) -> None:
+        """Continues the search after a step.
+
+        Raises:
+            SearchLimitError: there are too many states.
+        """
+        if following not in self._predecessors:
+            if len(self._predecessors) >= MAX_STATES:
+                raise SearchLimitError
+            self._predecessors[following] = at, step
+            self._waiting.append(following)
+
+    def path(self, at: States) -> list[StepKind]:
+        """Returns the steps that lead to a state."""
+        return path_to(self._predecessors, at)
+
+
 def step_all(automata: Sequence[RuleAutomaton], states: States, step: StepKind) -> States:
     return tuple(map(RuleAutomaton.step, automata, states, step.letters))
 
@@ -492,24 +498,18 @@ def check_implication(
     return _ImplicationSearch(first, second, steps, may_continue=may_continue).run()
 
 
-_Both = tuple[State, State]
-
-
 class _ImplicationSearch:
     def __init__(
         self, first: RuleAutomaton, second: RuleAutomaton, steps: Sequence[StepKind], *, may_continue: bool
     ) -> None:
         self._pair, self._steps, self._may_continue = (first, second), steps, may_continue
-        start = first.start, second.start
-        self._predecessors: dict[_Both, tuple[_Both, StepKind] | None] = {start: None}
-        self._waiting = deque([start])
+        self._search = StateSearch((first.start, second.start))
         self._example: list[StepKind] | None = None
 
     def run(self) -> ImplicationResult:
         if not all(automaton.is_alive(automaton.start) for automaton in self._pair):
             return ImplicationResult(implied=False)
-        while self._waiting:
-            at = self._waiting.popleft()
+        for at in self._search:
             if not all(self._implied(broken, path) for broken, path in self._broken(at)):
                 return ImplicationResult(implied=False)
         return ImplicationResult(implied=True, example=self._example)
@@ -519,27 +519,22 @@ class _ImplicationSearch:
             self._example = path
         return broken[1] or not broken[0]
 
-    def _broken(self, at: _Both) -> Iterator[tuple[tuple[bool, bool], list[StepKind]]]:
+    def _broken(self, at: States) -> Iterator[tuple[tuple[bool, bool], list[StepKind]]]:
         """Yields the rules that the end or a next step violates, with the sequence of steps."""
         first, second = self._pair
-        yield (not first.accepts(at[0]), not second.accepts(at[1])), path_to(self._predecessors, at)
+        yield (not first.accepts(at[0]), not second.accepts(at[1])), self._search.path(at)
         for step in self._steps:
             following = step_all(self._pair, at, step)
             broken = not first.is_alive(following[0]), not second.is_alive(following[1])
             if any(broken):
-                yield broken, [*path_to(self._predecessors, at), step]
+                yield broken, [*self._search.path(at), step]
             if self._may_continue or not any(broken):
                 self._continue(at, step)
 
-    def _continue(self, at: _Both, step: StepKind) -> None:
+    def _continue(self, at: States, step: StepKind) -> None:
         """Follows a step as a session does after it reported a violation."""
         (first, second), (letter, other) = self._pair, step.letters
-        following = first.resume(at[0], letter), second.resume(at[1], other)
-        if following not in self._predecessors:
-            if len(self._predecessors) >= MAX_STATES:
-                raise SearchLimitError
-            self._predecessors[following] = at, step
-            self._waiting.append(following)
+        self._search.follow(at, step, (first.resume(at[0], letter), second.resume(at[1], other)))
 
 
 # --- tools that the order of steps never allows

@@ -77,11 +77,7 @@ class Operations:
     """
 
     def __init__(
-        self,
-        symbols: Symbols,
-        evaluate: Callable[[ExpressionNode], Any] | None = None,
-        *,
-        most_pairs: float = math.inf,
+        self, symbols: Symbols, evaluate: Callable[[ExpressionNode], Any] | None = None, *, most_pairs: float = math.inf
     ) -> None:
         self.symbols = symbols
         self._evaluate = evaluate

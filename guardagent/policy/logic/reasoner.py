@@ -101,7 +101,7 @@ class Reasoner:
             return dict.fromkeys((rule.id for rule in self._session.policies.rules), None)
         operations = Operations(Symbols(), lambda expression: thread_solver().evaluate(expression))
         with self._session._lock:  # noqa: SLF001 - the session must not change meanwhile
-            question = CallEvaluation.for_session(
+            question = CallEvaluation(
                 self._session, operations, tool, operations.constant(args), facts, self._functions
             )
             judging = set(self._session.policies.rules_for(self._session._principal))  # noqa: SLF001 - as above

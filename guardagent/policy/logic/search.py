@@ -215,7 +215,7 @@ class CallEvaluation:
         operations: the operations on values.
         tool: the tool of the call.
         args: its arguments, a mapping.
-        facts: the host's facts for this call.
+        facts: the host's facts for this call, besides those of the session.
         functions: the state functions.
     """
 
@@ -225,7 +225,7 @@ class CallEvaluation:
         operations: Operations,
         tool: str,
         args: Value,
-        facts: Mapping[str, Any],
+        facts: Mapping[str, Any] | None,
         functions: Functions,
     ) -> None:
         self._conversation = conversation = session._conversation  # noqa: SLF001 - the reasoner belongs to the session
@@ -234,10 +234,10 @@ class CallEvaluation:
         self._tags = session.policies.tags
         trace, calls = conversation.context, conversation.calls
         self.contexts: list[CurrentSession] = []
-        reading = reading_of(trace)
+        reading, known = reading_of(trace), {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
 
         def context(outcomes: Outcomes) -> Semantics:
-            self.contexts.append(CurrentSession(operations, trace, calls, facts, functions, outcomes, reading))
+            self.contexts.append(CurrentSession(operations, trace, calls, known, functions, outcomes, reading))
             return Semantics(operations, self.contexts[-1], self._tags, functions)
 
         self._current = context({})
@@ -249,20 +249,6 @@ class CallEvaluation:
         concern = session.policies.applicability(self._call)
         skipped = conversation.skipped if tool in conversation.graph_tools else frozenset[int]()
         self._applicable = {number for number, _ in concern.monitors} - skipped
-
-    @classmethod
-    def for_session(
-        cls,
-        session: ReasonerSession,
-        operations: Operations,
-        tool: str,
-        args: Value,
-        facts: Mapping[str, Any] | None,
-        functions: Functions,
-    ) -> CallEvaluation:
-        """Returns the evaluation with `facts` added to the session's facts."""
-        known = {**session._facts, **(facts or {})}  # noqa: SLF001 - as above
-        return cls(session, operations, tool, args, known, functions)
 
     def rule(self, rule: Rule) -> Value:
         """Returns whether the call satisfies a rule for every outcome of the calls in flight."""
@@ -461,7 +447,7 @@ class CompletionSearch:
 
     def _search_symbolically(self) -> CompletionResult:
         operations = Operations(Symbols())
-        question = CallEvaluation.for_session(
+        question = CallEvaluation(
             self._session, operations, self._tool, self._arguments(operations), self._facts, self._functions
         )
         principal = self._session._principal  # noqa: SLF001 - the reasoner belongs to the session

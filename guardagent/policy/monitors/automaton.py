@@ -22,28 +22,13 @@ from enum import IntEnum
 from functools import lru_cache, reduce
 from itertools import product
 from operator import and_
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from guardagent.errors import InputError
+from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.evaluation.operands import Test, argument_of, argument_test
+from guardagent.policy.language import formula as f
 from guardagent.policy.language.ast import ExactValue, Pattern
-from guardagent.policy.language.formula import (
-    Conjunction,
-    Disjunction,
-    Formula,
-    Literal,
-    Next,
-    Previous,
-    Release,
-    Since,
-    TriggerFormula,
-    TruthConstant,
-    Until,
-    Within,
-    holds_on_empty_trace,
-    renamed,
-    subformulas,
-)
 from guardagent.policy.language.parser import CALL, step_pattern
 from guardagent.policy.language.values import Truth, Unknown, conjunction
 from guardagent.types import Event
@@ -54,19 +39,7 @@ MAX_LETTERS = 4096
 MAX_MATCHES = 256  # ways in which a call matches the calls with arguments of a rule
 
 
-class LabelledEvent(Protocol):
-    """The parts of an event that a propositional rule reads."""
-
-    @property
-    def tool(self) -> str: ...
-    @property
-    def action(self) -> str | None: ...
-    @property
-    def decision(self) -> str | None: ...
-    @property
-    def tags(self) -> frozenset[str]: ...
-    @property
-    def args(self) -> Mapping[str, Any]: ...
+LabelledEvent = Event | SessionCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +251,10 @@ def _strides(sizes: Sequence[int]) -> list[int]:
 MAX_STATES = 5000
 MAX_WORK = 300_000  # formulas and sets of formulas visited: one or two seconds
 
-Obligation = tuple[Formula, bool]  # a formula for the rest of the trace; True: the rest must not be empty
+Obligation = tuple[f.Formula, bool]  # a formula for the rest of the trace; True: the rest must not be empty
 Obligations = frozenset[Obligation]
 NfaState = tuple[Obligations, tuple[bool, ...]]
-Values = dict[Formula, bool]
+Values = dict[f.Formula, bool]
 
 _DONE: Obligations = frozenset()
 _DIVIDE = "split the rule, replace many tools by one '@set', or shorten the bounds"
@@ -320,25 +293,25 @@ class Automaton:
         return Standing.MET if self.accepting[state] else Standing.UNMET
 
 
-def compile_formula(formula: Formula, letters: Sequence[Letter]) -> Automaton:
+def compile_formula(formula: f.Formula, letters: Sequence[Letter]) -> Automaton:
     """Compiles a formula to a minimal deterministic automaton.
 
     Raises:
         InputError: the automaton has too many states, or takes too much work to build.
     """
-    parts = subformulas(formula)
-    named = {part.atom for part in parts if isinstance(part, Literal)}
+    parts = f.subformulas(formula)
+    named = {part.atom for part in parts if isinstance(part, f.Literal)}
     numbers = {name: str(at) for at, name in enumerate(sorted(named))}
     sets = [
         frozenset([numbers[name] for name in atoms if name in named])
         for letter in letters
         for atoms in (letter.ok, letter.ran)
     ]
-    return _compiled(renamed(parts, numbers), tuple(sets))
+    return _compiled(f.renamed(parts, numbers), tuple(sets))
 
 
 @lru_cache(256)  # many rules differ in their tools only
-def _compiled(formula: Formula, sets: tuple[frozenset[str], ...]) -> Automaton:
+def _compiled(formula: f.Formula, sets: tuple[frozenset[str], ...]) -> Automaton:
     """As `compile_formula`; the sets are those of each letter, one letter after the other."""
     nfa, letters = _FormulaNfa(formula), list(map(Letter, sets[::2], sets[1::2]))
     start = frozenset([nfa.start])
@@ -362,16 +335,17 @@ def _compiled(formula: Formula, sets: tuple[frozenset[str], ...]) -> Automaton:
 class _FormulaNfa:
     """The nondeterministic automaton of a formula."""
 
-    def __init__(self, formula: Formula) -> None:
-        parts = subformulas(formula)
-        self._past = [part for part in parts if isinstance(part, Previous | Since | TriggerFormula)]
+    def __init__(self, formula: f.Formula) -> None:
+        parts = f.subformulas(formula)
+        self._past = [part for part in parts if isinstance(part, f.Previous | f.Since | f.TriggerFormula)]
         self._future = _with_future_operators(parts)
         self._cache: dict[tuple[NfaState, Letter], list[NfaState]] = {}
         self._work = 0
         first = tuple(
-            isinstance(part, TriggerFormula) or (isinstance(part, Previous) and not part.strong) for part in self._past
+            isinstance(part, f.TriggerFormula) or (isinstance(part, f.Previous) and not part.strong)
+            for part in self._past
         )
-        self.start: NfaState = (_split([(formula, not holds_on_empty_trace(formula))]), first)
+        self.start: NfaState = (_split([(formula, not f.holds_on_empty_trace(formula))]), first)
 
     def spend(self, work: int) -> None:
         """Counts work, which can grow much faster than the automaton."""
@@ -395,7 +369,7 @@ class _FormulaNfa:
 
     def _past_values(
         self, bits: tuple[bool, ...], letter: Letter
-    ) -> Iterable[tuple[Values, list[Formula], tuple[bool, ...]]]:
+    ) -> Iterable[tuple[Values, list[f.Formula], tuple[bool, ...]]]:
         """(values of the past operators, formulas guessed to hold, bits for the next step) for each guess."""
         guessable = [child for part in self._past for child in _children(part) if child in self._future]
         guessable = list(dict.fromkeys(guessable))
@@ -408,75 +382,75 @@ class _FormulaNfa:
                 following.append(kept)
             yield values, [body for body, held in zip(guessable, guess, strict=True) if held], tuple(following)
 
-    def _past_value(self, part: Formula, letter: Letter, values: Values, *, bit: bool) -> tuple[bool, bool]:
+    def _past_value(self, part: f.Formula, letter: Letter, values: Values, *, bit: bool) -> tuple[bool, bool]:
         """(current value of a past operator, its bit for the next step)."""
         match part:
-            case Previous(body):
+            case f.Previous(body):
                 return bit, self._value(body, letter, values)
-            case Since(left, right):
+            case f.Since(left, right):
                 value = self._value(right, letter, values) or (bit and self._value(left, letter, values))
                 return value, value
-            case TriggerFormula(left, right):
+            case f.TriggerFormula(left, right):
                 value = self._value(right, letter, values) and (bit or self._value(left, letter, values))
                 return value, value
         raise AssertionError(part)
 
-    def _value(self, formula: Formula, letter: Letter, values: Values) -> bool:
+    def _value(self, formula: f.Formula, letter: Letter, values: Values) -> bool:
         """The value of a formula without future operators, or of a guessed one."""
         if formula in values:
             return values[formula]
         match formula:
-            case TruthConstant(value):
+            case f.TruthConstant(value):
                 return value
-            case Literal(name, positive):
+            case f.Literal(name, positive):
                 return name in letter.ok if positive else name not in letter.ran
-            case Conjunction(parts):
+            case f.Conjunction(parts):
                 return all(self._value(part, letter, values) for part in parts)
-            case Disjunction(parts):
+            case f.Disjunction(parts):
                 return any(self._value(part, letter, values) for part in parts)
         raise AssertionError(formula)
 
-    def _expand(self, formula: Formula, letter: Letter, values: Values) -> list[Obligations]:
+    def _expand(self, formula: f.Formula, letter: Letter, values: Values) -> list[Obligations]:
         """The alternative obligations for the next step that make a formula hold now."""
         self.spend(1)
         match formula:
-            case TruthConstant() | Literal() | Previous() | Since() | TriggerFormula():
+            case f.TruthConstant() | f.Literal() | f.Previous() | f.Since() | f.TriggerFormula():
                 return [_DONE] if self._value(formula, letter, values) else []
-            case Conjunction(parts):
+            case f.Conjunction(parts):
                 return _product([self._expand(part, letter, values) for part in parts], self.spend)
-            case Disjunction(parts):
+            case f.Disjunction(parts):
                 return _without_redundant(
                     obligations for part in parts for obligations in self._expand(part, letter, values)
                 )
-            case Next(body, strong):
+            case f.Next(body, strong):
                 return [_split([(body, strong)])]
-            case Within(steps, body):
-                later = [_split([(Within(steps - 1, body), True)])] if steps else []
+            case f.Within(steps, body):
+                later = [_split([(f.Within(steps - 1, body), True)])] if steps else []
                 return _without_redundant([*self._expand(body, letter, values), *later])
-            case Until(left, right):
+            case f.Until(left, right):
                 later = _product([self._expand(left, letter, values), [_split([(formula, True)])]], self.spend)
                 return _without_redundant([*self._expand(right, letter, values), *later])
-            case Release(left, right):
+            case f.Release(left, right):
                 ends = _without_redundant([*self._expand(left, letter, values), _split([(formula, False)])])
                 return _product([self._expand(right, letter, values), ends], self.spend)
         raise AssertionError(formula)
 
 
-def _children(part: Formula) -> list[Formula]:
+def _children(part: f.Formula) -> list[f.Formula]:
     match part:
-        case Previous(body):
+        case f.Previous(body):
             return [body]
-        case Since(left, right) | TriggerFormula(left, right):
+        case f.Since(left, right) | f.TriggerFormula(left, right):
             return [left, right]
     return []
 
 
-def _with_future_operators(parts: Sequence[Formula]) -> set[Formula]:
+def _with_future_operators(parts: Sequence[f.Formula]) -> set[f.Formula]:
     """The formulas that contain a future operator outside of past operators."""
-    formulas: set[Formula] = set()
+    formulas: set[f.Formula] = set()
     for part in parts:
-        future = isinstance(part, Next | Until | Release | Within)
-        if future or (isinstance(part, Conjunction | Disjunction) and part.parts & formulas):
+        future = isinstance(part, f.Next | f.Until | f.Release | f.Within)
+        if future or (isinstance(part, f.Conjunction | f.Disjunction) and part.parts & formulas):
             formulas.add(part)
     return formulas
 
@@ -485,19 +459,19 @@ def _split(obligations: Iterable[Obligation]) -> Obligations:
     """Obligations without conjunctions, and without those that others imply."""
     flat: set[Obligation] = set()
     for body, strong in obligations:
-        if isinstance(body, Conjunction):
+        if isinstance(body, f.Conjunction):
             flat |= _split((part, strong) for part in body.parts)
         else:
             flat.add((body, strong))
-    soonest: dict[Formula, int] = {}
+    soonest: dict[f.Formula, int] = {}
     for body, _ in flat:
-        if isinstance(body, Within):
+        if isinstance(body, f.Within):
             soonest[body.body] = min(body.steps, soonest.get(body.body, body.steps))
     return frozenset(
         (body, strong)
         for body, strong in flat
-        if not (isinstance(body, Within) and body.steps > soonest[body.body])
-        and not (not strong and ((body, True) in flat or body == TruthConstant(value=True)))
+        if not (isinstance(body, f.Within) and body.steps > soonest[body.body])
+        and not (not strong and ((body, True) in flat or body == f.TruthConstant(value=True)))
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from guardagent.policy.evaluation.evidence import known_arguments, missing_call_text
 from guardagent.policy.evaluation.history_index import suggested
 from guardagent.policy.evaluation.history_query import Env, HistoryQuery
-from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
+from guardagent.policy.evaluation.monitor_interface import Explanation, Monitor, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.terms import Compiler, Names
 from guardagent.policy.language import ast
 from guardagent.policy.language.values import (
@@ -28,7 +28,7 @@ from guardagent.types import freeze, thaw
 LOOKUP_THRESHOLD = 8  # pending obligations from which on the matching one is looked up by key
 
 
-class ExistsMonitor:
+class ExistsMonitor(Monitor):
     """Requires a successful matching call by the end. Its memory: whether one was made.
 
     Attributes:
@@ -43,9 +43,6 @@ class ExistsMonitor:
         self._size = compiler.size
         self._missing = _MissingCall(rule.pattern, rule.condition, compiler, {})
 
-    def concerns(self, call: SessionCall) -> bool:
-        return call.tool in self.tools
-
     def looks_back(self, _call: SessionCall) -> bool:
         return False
 
@@ -58,12 +55,6 @@ class ExistsMonitor:
     def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> None:
         """Finds nothing: the rule can only be violated at the end."""
 
-    def reserved(self, context: RuleContext, call: SessionCall, memory: Any, result: MonitorResult | None) -> None:
-        """Does nothing: only success counts."""
-
-    def began(self, memory: Any) -> None:
-        """Has no effect on this monitor."""
-
     def settled(self, context: RuleContext, call: SessionCall, memory: list[Truth]) -> None:
         if call.status == "ok" and memory[0] is not True:
             memory[0] = disjunction((memory[0], self.wanted.judge(_env(context, self._size), call)))
@@ -72,9 +63,6 @@ class ExistsMonitor:
         if memory[0] is True:
             return None
         return MonitorResult(memory[0], partial(self._missing.explained, _env(context, self._size)))
-
-    def satisfiable(self, _memory: Any) -> Truth:
-        return True
 
     def satisfied(self, memory: list[Truth]) -> bool:
         return memory[0] is True
@@ -145,7 +133,7 @@ class _Obligations(dict[Any, _Obligation]):
         return [*self.values(), *(obligation for _, obligation in self.pending.values())]
 
 
-class ResponseMonitor:
+class ResponseMonitor(Monitor):
     """Requires a later partner call for each matching call. Its memory: the pending obligations.
 
     Args:
@@ -179,9 +167,6 @@ class ResponseMonitor:
         self.tools = self.first | self.partner.tools
         self._missing = _MissingCall(rule.partner, rule.partner_condition, compiler, names)
 
-    def concerns(self, call: SessionCall) -> bool:
-        return call.tool in self.tools
-
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
 
@@ -212,9 +197,6 @@ class ResponseMonitor:
         self, context: RuleContext, call: SessionCall, memory: _Obligations, _result: MonitorResult | None
     ) -> None:
         self._open(context, call, memory)
-
-    def began(self, memory: Any) -> None:
-        """Has no effect on this monitor."""
 
     def settled(self, context: RuleContext, call: SessionCall, memory: _Obligations) -> None:
         obliged = memory.pending.pop(call.place, None)
@@ -300,12 +282,6 @@ class ResponseMonitor:
         return MonitorResult(
             False if certain else first.certainty, partial(self._missing.explained, first.env, first.call)
         )
-
-    def satisfiable(self, _memory: Any) -> Truth:
-        return True
-
-    def satisfied(self, _memory: _Obligations) -> bool:
-        return False
 
     def copied(self, memory: _Obligations, calls: Mapping[SessionCall, SessionCall]) -> _Obligations:
         copy = _Obligations()

@@ -12,6 +12,7 @@ from guardagent.policy.evaluation.history_index import suggested
 from guardagent.policy.evaluation.history_query import Env
 from guardagent.policy.evaluation.monitor_interface import (
     Explanation,
+    Monitor,
     MonitorResult,
     RuleContext,
     SessionCall,
@@ -27,7 +28,7 @@ _FIXED = ATOMS | {SessionCall, Unknown, Fraction, Decimal}
 """Types of values that nobody changes, as far as an explanation shows them."""
 
 
-class ForallMonitor:
+class ForallMonitor(Monitor):
     """Requires a condition of every matching call. Its memory: whether all calls so far satisfied it.
 
     Attributes:
@@ -61,9 +62,6 @@ class ForallMonitor:
             return None
         return CertainConditions(code, self._scope).kept(self.rule.pattern, self.rule.condition)
 
-    def concerns(self, call: SessionCall) -> bool:
-        return call.tool in self.tools
-
     def looks_back(self, _call: SessionCall) -> bool:
         return self._of_history
 
@@ -72,9 +70,6 @@ class ForallMonitor:
         pattern = self.rule.pattern
         is_ban = isinstance(self.rule.condition, ast.Constant) and self.rule.condition.value is False
         return not (is_ban and not pattern.arguments and pattern.label is None)
-
-    def reports(self, _call: SessionCall) -> bool:
-        return True
 
     def start(self) -> _ForallMemory:
         return _ForallMemory()
@@ -135,9 +130,6 @@ class ForallMonitor:
         if call.status != "withdrawn":
             memory.take(value)
 
-    def began(self, memory: _ForallMemory) -> None:
-        """Has no effect on this monitor."""
-
     def ended(self, _context: RuleContext, memory: _ForallMemory) -> MonitorResult | None:
         value = self.satisfiable(memory)
         return None if value is True else MonitorResult(value)
@@ -149,9 +141,6 @@ class ForallMonitor:
         for value in memory.open.values():
             restored.take(value)
         return restored.base
-
-    def satisfied(self, _memory: _ForallMemory) -> bool:
-        return False
 
     def copied(self, memory: _ForallMemory, _calls: Any) -> _ForallMemory:
         copy = _ForallMemory(memory.base)

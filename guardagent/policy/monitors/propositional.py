@@ -16,6 +16,7 @@ from typing import Any
 from guardagent.policy.evaluation.monitor_interface import (
     CallSequence,
     Explanation,
+    Monitor,
     MonitorResult,
     RuleContext,
     SessionCall,
@@ -86,7 +87,7 @@ class _AutomatonMemory:
             self.why = None
 
 
-class PropositionalMonitor:
+class PropositionalMonitor(Monitor):
     """Monitors one formula by its automaton (Agentproof, Section 6.2)."""
 
     def __init__(self, formula: Formula, sets: Mapping[str, frozenset[str]]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent.errors import ContentError, InputError, name_hint
 from guardagent.policy.evaluation.call_outcomes import CallOutcomes
 from guardagent.policy.evaluation.history_query import Env
-from guardagent.policy.evaluation.monitor_interface import Explanation, MonitorResult, RuleContext, SessionCall
+from guardagent.policy.evaluation.monitor_interface import Explanation, Monitor, MonitorResult, RuleContext, SessionCall
 from guardagent.policy.evaluation.operands import Library
 from guardagent.policy.evaluation.terms import Compiler
 from guardagent.policy.file.rule_keys import GovernedTool, RuleSource, SolverSource, VariableSource
@@ -66,11 +66,8 @@ def _of_sort(value: Any, kind: str, sort: z3_text.Sort) -> Any:
     if sort is z3_text.BOOL and kind == "truth value":
         return bool(value)
     if sort is z3_text.STRING and kind == "text":
-        return (
-            str(value)
-            if all(map(_is_character, value))
-            else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
-        )
+        has_all = z3_text.is_text(value)
+        return str(value) if has_all else SortMismatch(f"{shown(value)} has characters that SMT-LIB lacks")
     if sort in (z3_text.INT, z3_text.REAL) and kind == "number":
         return _number(value, sort)
     return SortMismatch(f"{shown(value)} is a {kind}; expected a value of sort '{sort.name}'")
@@ -83,11 +80,6 @@ def _number(value: Any, sort: z3_text.Sort) -> Any:
     if sort is z3_text.INT and type(number) is not int:
         return SortMismatch(f"{shown(value)} is not a whole number; expected a value of sort 'Int'")
     return number
-
-
-def _is_character(character: str) -> bool:
-    code = ord(character)
-    return code <= z3_text.MAX_CHARACTER and not 0xD800 <= code <= 0xDFFF
 
 
 # --- explanations
@@ -385,7 +377,7 @@ _NOT_READ = Unknown("no model read it in the conversation")
 _UNDECIDED = MonitorResult(Unknown("the solver reached no result within its time limit"))
 
 
-class SolverMonitor:
+class SolverMonitor(Monitor):
     """The monitor of a solver rule. It has no state.
 
     Attributes:
@@ -400,9 +392,6 @@ class SolverMonitor:
         self._read_conversation = read_conversation
         self.tools = frozenset(checks)
 
-    def concerns(self, call: SessionCall) -> bool:
-        return call.tool in self.tools
-
     def asks(self, tool: str) -> bool:
         """Whether calls of a tool need a model to read the conversation."""
         return bool(self.checks[tool].requested) and self._read_conversation is not None
@@ -411,49 +400,16 @@ class SolverMonitor:
         """Whether the result depends on the history or the conversation."""
         return self.checks[call.tool].reads_history or bool(self.checks[call.tool].requested)
 
-    def reports(self, _call: SessionCall) -> bool:
-        return True
-
-    def start(self) -> None:
-        return None
-
-    def judge(self, trace: RuleContext, call: SessionCall, _memory: Any) -> MonitorResult | None:
+    def judge(self, context: RuleContext, call: SessionCall, memory: Any) -> MonitorResult | None:  # noqa: ARG002 - it keeps nothing
         check = self.checks[call.tool]
         conversation_values = (
-            self._read_conversation(check.requested, trace, call)
+            self._read_conversation(check.requested, context, call)
             if check.requested and self._read_conversation is not None
             else {}
         )
-        if not trace.in_flight or not check.reads_history:
-            return check.judge(trace, call, conversation_values)
-        return check.in_every_outcome(trace, call, conversation_values)
-
-    def reserved(self, trace: RuleContext, call: SessionCall, memory: Any, finding: MonitorResult | None) -> None:
-        """Does nothing: each call is judged on its own."""
-
-    def began(self, memory: Any) -> None:
-        """Does nothing, as above."""
-
-    def settled(self, trace: RuleContext, call: SessionCall, memory: Any) -> None:
-        """Does nothing, as above."""
-
-    def ended(self, _trace: RuleContext, _memory: Any) -> MonitorResult | None:
-        return None
-
-    def satisfiable(self, _memory: Any) -> Truth:
-        return True
-
-    def satisfied(self, _memory: Any) -> bool:
-        return False
-
-    def copied(self, _memory: Any, _calls: Any) -> None:
-        return None
-
-    def dumped(self, _memory: Any) -> None:
-        return None
-
-    def loaded(self, _data: Any, _calls: Any) -> None:
-        return None
+        if not context.in_flight or not check.reads_history:
+            return check.judge(context, call, conversation_values)
+        return check.in_every_outcome(context, call, conversation_values)
 
 
 # --- compilation

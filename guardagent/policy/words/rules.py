@@ -83,7 +83,7 @@ def _precondition(trigger: f.Literal, body: f.Disjunction) -> str | None:
 
 def _response(trigger: str, body: f.Disjunction) -> str | None:
     """The sentence for `p -> F q`, `p -> F[<=k] q` and `p -> F q -> F r`."""
-    first = f.atom(trigger)
+    first = f.Literal(trigger)
     rest = [part for part in body.parts if part != f.negation(first)]
     match rest:
         case [f.Within(steps, f.Literal(needed, True))]:
@@ -92,7 +92,7 @@ def _response(trigger: str, body: f.Disjunction) -> str | None:
     wanted = [atom for atom in f.atoms(body) if f.Literal(atom) in f.subformulas(body)]
     for size in range(1, _MOST_STEPS + 1) if len(wanted) <= _MOST_STEPS else ():
         for order in permutations(wanted, size):
-            if f.implies(first, sequence(first, [f.atom(step) for step in order])) == body:
+            if f.implies(first, sequence(first, [f.Literal(step) for step in order])) == body:
                 nouns = " and then a successful ".join(map(_noun, order))
                 several = "" if _are_tools([trigger, *order]) else "; one step can be several of these"
                 return (

@@ -342,12 +342,7 @@ _COMPARED = {
     ">=": "is at least",
     "in": "is in",
 }
-_SETS = {
-    "<": "is properly contained in",
-    "<=": "is contained in",
-    ">": "properly contains",
-    ">=": "contains",
-}
+_SETS = {"<": "is properly contained in", "<=": "is contained in", ">": "properly contains", ">=": "contains"}
 
 
 def is_condition(node: Any) -> bool:

@@ -106,11 +106,7 @@ def _reason(turn: GeneratedTurn) -> str:
 
 def _usage(turn: GeneratedTurn, prompt_tokens: int) -> JSON:
     written = len(turn.tokens)
-    return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": written,
-        "total_tokens": prompt_tokens + written,
-    }
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": written, "total_tokens": prompt_tokens + written}
 
 
 def _report(turn: GeneratedTurn) -> JSON:

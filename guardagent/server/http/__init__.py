@@ -27,14 +27,7 @@ from typing import TYPE_CHECKING, Any
 from guardagent._support.http import Head, HttpEndpoint, RefusedError, RequestLimits, serve
 from guardagent._support.requirements import require
 from guardagent.enforcement.wire import WireError, write_verdict
-from guardagent.errors import (
-    AccessError,
-    ForbiddenError,
-    GuardError,
-    InputError,
-    UnauthenticatedError,
-    error_text,
-)
+from guardagent.errors import AccessError, ForbiddenError, GuardError, InputError, UnauthenticatedError, error_text
 from guardagent.server.access import AccessControl, Caller
 from guardagent.server.service import (
     RepeatedKeyError,

@@ -501,10 +501,7 @@ def _operators_state(place: str) -> Callable[[str], Any]:
 # --- finished runs
 
 FINISHED_RUN = WireShape(
-    agent=WireField(str),
-    input=WireField(str),
-    output_log=WireField(str),
-    facts=WireField(dict, EMPTY, read_value),
+    agent=WireField(str), input=WireField(str), output_log=WireField(str), facts=WireField(dict, EMPTY, read_value)
 )
 
 

@@ -22,32 +22,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from guardagent.policy.evaluation.history_index import ANY
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.language import ANSWER, ast
-from guardagent.policy.language.formula import (
-    FALSE,
-    TRUE,
-    Conjunction,
-    Disjunction,
-    Formula,
-    Literal,
-    Next,
-    Previous,
-    Release,
-    Since,
-    TriggerFormula,
-    Until,
-    Within,
-    all_of,
-    any_of,
-    atoms,
-    finally_,
-    globally,
-    implies,
-    negation,
-    once,
-)
+from guardagent.policy.language import formula as f
 from guardagent.policy.language.parser import step_pattern
 from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.monitors.rule import Rule
@@ -189,11 +166,13 @@ def every_run(possible: PossibleCalls, rule: Rule, sets: Sets) -> EveryRunResult
     return EveryRunResult("proved", message="no run can violate it, however often and wherever the graph is entered")
 
 
-def automaton_of(rule: Rule, formula: Formula, sets: Sets) -> PropositionalMonitor:
+def automaton_of(rule: Rule, formula: f.Formula, sets: Sets) -> PropositionalMonitor:
     """Returns the automaton of a formula, from the rule itself if the rule is only this formula."""
     if rule.rules == (ast.Temporal(formula),) and isinstance(rule.monitors[0], PropositionalMonitor):
         return rule.monitors[0]
-    return PropositionalMonitor(formula, {atom[1:]: sets[atom[1:]] for atom in atoms(formula) if atom.startswith("@")})
+    return PropositionalMonitor(
+        formula, {atom[1:]: sets[atom[1:]] for atom in f.atoms(formula) if atom.startswith("@")}
+    )
 
 
 def _violating_word(tools: Iterable[str], rule: PropositionalMonitor) -> EveryRunResult | None:
@@ -244,12 +223,12 @@ class ToolOrder:
         sufficient: implies the rule. Each such call matches.
     """
 
-    necessary: Formula
-    sufficient: Formula
+    necessary: f.Formula
+    sufficient: f.Formula
 
     @property
     def negation(self) -> ToolOrder:
-        return ToolOrder(negation(self.sufficient), negation(self.necessary))
+        return ToolOrder(f.negation(self.sufficient), f.negation(self.necessary))
 
 
 def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
@@ -258,34 +237,34 @@ def order_of(rule: ast.Rule, *, negated: bool = False) -> ToolOrder:
         case ast.Not(body):
             return order_of(body, negated=not negated)
         case ast.AllOf(parts) | ast.AnyOf(parts):
-            combined = all_of if isinstance(rule, ast.AllOf) is not negated else any_of
+            combined = f.all_of if isinstance(rule, ast.AllOf) is not negated else f.any_of
             orders = [order_of(part, negated=negated) for part in parts]
             return ToolOrder(
                 combined(order.necessary for order in orders), combined(order.sufficient for order in orders)
             )
         case ast.Temporal(formula):
-            wanted = negation(formula) if negated else formula
-            return ToolOrder(_without_labels(wanted, TRUE), _without_labels(wanted, FALSE))
+            wanted = f.negation(formula) if negated else formula
+            return ToolOrder(_without_labels(wanted, f.TRUE), _without_labels(wanted, f.FALSE))
     return _order_of_data(rule, negated=negated)
 
 
-def _without_labels(formula: Formula, value: Formula) -> Formula:
+def _without_labels(formula: f.Formula, value: f.Formula) -> f.Formula:
     """Replaces the atoms about actions, decisions and tags in a formula by `value`."""
     match formula:
-        case Literal(name, positive):
-            if (step := step_pattern(name)) is not None and positive is (value == TRUE):  # the step is one of its tool
-                return Literal(step.tools[0] if step.tools[0][0] == "@" else f"tool:{step.tools[0]}", positive)
+        case f.Literal(name, positive):
+            if (step := step_pattern(name)) is not None and positive is (value == f.TRUE):  # it is a call of its tool
+                return f.call_of(step.tools) if positive else f.negation(f.call_of(step.tools))
             return formula if name.startswith(("tool:", "@")) else value
-        case Conjunction(parts):
-            return all_of(_without_labels(part, value) for part in parts)
-        case Disjunction(parts):
-            return any_of(_without_labels(part, value) for part in parts)
-        case Next(body) | Previous(body) | Within(_, body):
+        case f.Conjunction(parts):
+            return f.all_of(_without_labels(part, value) for part in parts)
+        case f.Disjunction(parts):
+            return f.any_of(_without_labels(part, value) for part in parts)
+        case f.Next(body) | f.Previous(body) | f.Within(_, body):
             return replace(formula, body=_without_labels(body, value))
-        case Until(left, right) | Release(left, right) | Since(left, right) | TriggerFormula(left, right):
+        case f.Until(left, right) | f.Release(left, right) | f.Since(left, right) | f.TriggerFormula(left, right):
             first, second = _without_labels(left, value), _without_labels(right, value)
-            always = second == TRUE and isinstance(formula, Release | TriggerFormula)
-            return TRUE if always else replace(formula, left=first, right=second)
+            always = second == f.TRUE and isinstance(formula, f.Release | f.TriggerFormula)
+            return f.TRUE if always else replace(formula, left=first, right=second)
     return formula
 
 
@@ -299,16 +278,16 @@ def _order_of_data(rule: ast.Rule, *, negated: bool) -> ToolOrder:
             return _never(wanted) if negated else _finally(wanted)
         case ast.Before(pattern, condition, partner, partner_condition):
             call, wanted = (_past if negated else _proposed)(pattern, condition), _past(partner, partner_condition)
-            order = _implied(call, wanted, lambda past: Previous(once(past)))
+            order = _implied(call, wanted, lambda past: f.Previous(f.once(past)))
             return order.negation if negated else order
         case ast.After(pattern, condition, partner, partner_condition):
             call, wanted = _proposed(pattern, condition), _past(partner, partner_condition)
-            order = _implied(call, wanted, lambda later: Next(finally_(later)))
+            order = _implied(call, wanted, lambda later: f.Next(f.finally_(later)))
             if negated:
                 return order.negation
             return order if call.sufficient == call.necessary else replace(order, sufficient=_never(call).sufficient)
         case ast.SolverRule(tools) if not negated:
-            return ToolOrder(TRUE, _always(negation(any_of(Literal(f"tool:{tool}") for tool in tools))))
+            return ToolOrder(f.TRUE, _always(f.negation(f.call_of(tools))))
     raise AssertionError(rule)
 
 
@@ -324,33 +303,32 @@ def _past(pattern: ast.Pattern, condition: ast.Term, *, value: bool = True) -> T
 
 def _calls(pattern: ast.Pattern, condition: ast.Term, *, value: bool, always: bool) -> ToolOrder:
     """Calls by their tools alone: those that match with any arguments, outputs and facts are sufficient."""
-    names = [Literal(tool if tool.startswith("@") else f"tool:{tool}") for tool in pattern.tools]
-    tools = TRUE if ANY in pattern.tools else any_of(names)
+    tools = f.call_of(pattern.tools)
     if not (isinstance(condition, ast.Constant) and isinstance(condition.value, bool)):
-        return ToolOrder(tools, FALSE)
+        return ToolOrder(tools, f.FALSE)
     if condition.value is not value:
-        return ToolOrder(FALSE, FALSE)
-    return ToolOrder(tools, tools if always else FALSE)
+        return ToolOrder(f.FALSE, f.FALSE)
+    return ToolOrder(tools, tools if always else f.FALSE)
 
 
 def _never(call: ToolOrder) -> ToolOrder:
-    return ToolOrder(_always(negation(call.sufficient)), _always(negation(call.necessary)))
+    return ToolOrder(_always(f.negation(call.sufficient)), _always(f.negation(call.necessary)))
 
 
 def _finally(call: ToolOrder) -> ToolOrder:
-    return ToolOrder(finally_(call.necessary), finally_(call.sufficient))
+    return ToolOrder(f.finally_(call.necessary), f.finally_(call.sufficient))
 
 
-def _implied(call: ToolOrder, wanted: ToolOrder, place: Callable[[Formula], Formula]) -> ToolOrder:
+def _implied(call: ToolOrder, wanted: ToolOrder, place: Callable[[f.Formula], f.Formula]) -> ToolOrder:
     """Each call implies a wanted one at a place."""
     return ToolOrder(
-        _always(implies(call.sufficient, place(wanted.necessary))),
-        _always(implies(call.necessary, place(wanted.sufficient))),
+        _always(f.implies(call.sufficient, place(wanted.necessary))),
+        _always(f.implies(call.necessary, place(wanted.sufficient))),
     )
 
 
-def _always(body: Formula) -> Formula:
-    return TRUE if body == TRUE else globally(body)
+def _always(body: f.Formula) -> f.Formula:
+    return f.TRUE if body == f.TRUE else f.globally(body)
 
 
 def _is_any(pattern: ast.Pattern) -> bool:

@@ -230,9 +230,7 @@ def main(target: str, answer: Path) -> None:
     try:
         graph = extract(load_attribute(target), target)
         content: dict[str, Any] = {"graph": graph.to_dict()}
-    except TargetError as error:
-        content = {"error": str(error)}
-    except GuardError as error:
+    except (TargetError, GuardError) as error:
         content = {"error": str(error)}
     except Exception as error:  # noqa: BLE001 - an extractor that meets what it does not know
         content = {"error": f"the graph could not be extracted: {_where(error)}"}

@@ -46,7 +46,7 @@ from guardagent.workflow.python_source.calls import (
 )
 from guardagent.workflow.python_source.evaluator import Evaluator, is_applied, underlying
 from guardagent.workflow.python_source.paths import BranchChoice, PathWalker
-from guardagent.workflow.python_source.scopes import LiveScope, LoopScope, statements
+from guardagent.workflow.python_source.scopes import Comprehension, LiveScope, LoopScope, statements
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -197,7 +197,6 @@ _ASKS = {
     ("getpass", "getpass"), ("getpass", "unix_getpass"), ("getpass", "win_getpass"), ("click", "prompt"),
     ("click", "confirm"), ("typer", "prompt"), ("typer", "confirm"), ("rich", "ask"), ("questionary", "ask"),
 }  # fmt: skip
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")} - {None}
 )  # fmt: skip
@@ -590,7 +589,7 @@ class BodyAnalysis:
         for node in statements(tree):
             if isinstance(node, FunctionTree):
                 yield node, scope
-            elif isinstance(node, _COMPREHENSIONS):
+            elif isinstance(node, Comprehension):
                 inner = LoopScope(node, scope)
                 for child in ast.iter_child_nodes(node):
                     yield from self._walk(child, inner, flow, start)

@@ -394,9 +394,11 @@ def look_up(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:
         return _of_result(evaluator, owner, owner.callee, name)
     if isinstance(owner, CallResult) and isinstance(owner.callee, type) and not is_library(owner.callee):
         return _of_live_result(evaluator, owner, owner.callee, name)
-    if isinstance(owner, str) and name == "value" and not _is_enum(owner):  # a member of an enumeration in code
+    if isinstance(owner, str) and name == "value" and not isinstance(owner, Enum):  # a member of an enumeration in code
         return exactly(owner)
-    if isinstance(owner, _STAND_INS) or (isinstance(owner, str | list | tuple | set | dict) and not _is_enum(owner)):
+    if isinstance(owner, _STAND_INS) or (
+        isinstance(owner, str | list | tuple | set | dict) and not isinstance(owner, Enum)
+    ):
         return exactly(Attribute(owner, name))
     return _of_live(evaluator, owner, name)
 
@@ -410,10 +412,6 @@ def call_method(target: object) -> MethodType | None:
 def wrapped_by(target: object) -> object | None:
     """Returns the `__wrapped__` function of a live object, as `functools.wraps` and `functools.cache` set it."""
     return _instance_dict(target).get("__wrapped__")
-
-
-def _is_enum(owner: object) -> bool:
-    return isinstance(owner, Enum)
 
 
 def _of_live(evaluator: EvaluatorProtocol, owner: object, name: str) -> Values:

@@ -256,17 +256,7 @@ _MODELS = frozenset(
     "structured".split()
 )
 _TOOLS = frozenset({"tool", "tools"})
-_NO_MODELS = _TOOLS | {
-    "retriever",
-    "retrievers",
-    "search",
-    "store",
-    "vectorstore",
-    "index",
-    "db",
-    "database",
-    "session",
-}
+_NO_MODELS = _TOOLS | set("retriever retrievers search store vectorstore index db database session".split())
 _VERBS = frozenset("call ask query invoke ainvoke prompt run arun complete generate agenerate predict respond".split())
 _NOUNS = frozenset({"response", "completion", "reply"})
 _PLAIN = (

@@ -12,7 +12,7 @@ import functools
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, TypeGuard
@@ -59,7 +59,6 @@ MOST_CONTENTS = 4  # alternatives of a collection, before it counts as unordered
 STRUCTURED = "with_structured_output"
 _OF_TEXT = {"str", *"capitalize casefold lower lstrip removeprefix removesuffix rstrip strip title upper".split()}
 _TYPING = ("typing.", "typing_extensions.", "langgraph.types.Command", "pydantic_graph.util.TypeExpression")
-_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _NO_CODE = ast.Pass()
 _NO_CONTEXT = sys.maxsize  # no enclosing expression, by its place, that a value depends on
 _Visit = Callable[[Any, NameScope], Values]
@@ -269,10 +268,25 @@ class Evaluator:
                 positional.extend(items)
         keywords |= {keyword.arg: self.value(keyword.value, scope) for keyword in node.keywords if keyword.arg}
         for splat in (keyword for keyword in node.keywords if not keyword.arg):
-            pairs, whole = _keyword_arguments(self.value(splat.value, scope))
+            pairs, whole = self._keyword_arguments(self.value(splat.value, scope))
             is_open = is_open or not whole
             keywords |= pairs
         return Arguments(tuple(positional), keywords, is_open)
+
+    def _keyword_arguments(self, values: Values) -> tuple[dict[str, Values], bool]:
+        """Returns the known keyword arguments of `**values`, and whether they are complete."""
+        keywords: dict[str, Values] = {}
+        whole = values.complete
+        for mapping in values.known:
+            pairs = self.pairs(mapping) if isinstance(mapping, Table | dict) else None
+            whole = whole and pairs is not None
+            for key, value in pairs or ():
+                if key.strings is None or len(key.strings) != 1:
+                    whole = False
+                    continue
+                name = next(iter(key.strings))
+                keywords[name] = keywords.get(name, NOTHING) | value
+        return keywords, whole
 
     # One method for each kind of node.
 
@@ -338,7 +352,7 @@ class Evaluator:
             return list(owner.items)
         if isinstance(owner, Sequence):
             return [(exactly(place) if owner.ordered else UNKNOWN, item) for place, item in enumerate(owner.items)]
-        if isinstance(owner, Mapping) and isinstance(owner, dict):
+        if isinstance(owner, dict):
             return [(exactly(key), exactly(value)) for key, value in dict.items(owner)]
         if isinstance(owner, list | tuple):
             return [(exactly(place), exactly(value)) for place, value in enumerate(owner)]
@@ -475,7 +489,7 @@ class Evaluator:
         each = rounds if rounds is not None and certain else [scopes.LoopScope(node, scope)]
         return exactly(Table(tuple((self.value(node.key, inner), self.value(node.value, inner)) for inner in each)))
 
-    def _rounds_of(self, node: _Comprehension, scope: NameScope) -> tuple[list[Any] | None, bool]:
+    def _rounds_of(self, node: scopes.Comprehension, scope: NameScope) -> tuple[list[Any] | None, bool]:
         """Returns the scope of each round of a comprehension, None if unknown, and whether no filter is unknown."""
         rounds: list[Any] = [scope]
         certain = True
@@ -588,13 +602,11 @@ class Evaluator:
         return UNKNOWN
 
     def _import(self, node: ast.Import, name: str) -> Values:
-        alias = next(
-            candidate for candidate in node.names if (candidate.asname or candidate.name.partition(".")[0]) == name
-        )
-        return self.resolved_import(alias.name if alias.asname else alias.name.partition(".")[0])
+        alias = scopes.alias_of(node, name)
+        return self.resolved_import(alias.name if alias.asname else name)
 
     def _importfrom(self, node: ast.ImportFrom, name: str, package: str) -> Values:
-        alias = next(candidate for candidate in node.names if (candidate.asname or candidate.name) == name)
+        alias = scopes.alias_of(node, name)
         parents = package.split(".")[: 1 - node.level or None] if node.level else []
         return self.resolved_import(".".join([*filter(None, parents), *filter(None, [node.module]), alias.name]))
 
@@ -838,25 +850,3 @@ def _live_defaults(function: FunctionType) -> dict[str, Values]:
     names = code.co_varnames[: code.co_argcount]
     arguments: dict[str, Any] = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     return {name: exactly(argument) for name, argument in (arguments | (function.__kwdefaults__ or {})).items()}
-
-
-def _keyword_arguments(values: Values) -> tuple[dict[str, Values], bool]:
-    """Returns the known keyword arguments of `**values`, and whether they are complete."""
-    keywords: dict[str, Values] = {}
-    whole = values.complete
-    for mapping in values.known:
-        if not isinstance(mapping, Table | dict):
-            whole = False
-            continue
-        pairs = (
-            mapping.items
-            if isinstance(mapping, Table)
-            else [(exactly(key), exactly(value)) for key, value in mapping.items()]
-        )
-        for key, value in pairs:
-            if key.strings is None or len(key.strings) != 1:
-                whole = False
-                continue
-            name = next(iter(key.strings))
-            keywords[name] = keywords.get(name, NOTHING) | value
-    return keywords, whole

@@ -19,9 +19,10 @@ from guardagent.workflow.extraction import FRAMEWORKS, SOURCES
 from guardagent.workflow.python_source import modules, stubs
 from guardagent.workflow.python_source.effects import CHANGES, Effects, can_change
 from guardagent.workflow.python_source.evaluator import defaults_of, underlying
-from guardagent.workflow.python_source.scopes import CodeScope, imported_packages
+from guardagent.workflow.python_source.scopes import CodeScope, alias_of, imported_packages
 from guardagent.workflow.python_source.statements import BlockExit, Statements
 from guardagent.workflow.python_source.stubs import ClassStub, ObjectStub, Program
+from guardagent.workflow.python_source.types import bases_of, fields_of
 from guardagent.workflow.python_source.values import (
     NOTHING,
     UNKNOWN,
@@ -40,6 +41,7 @@ from guardagent.workflow.python_source.values import (
     Values,
     current,
     exactly,
+    function_in,
     labelled,
     path_of,
 )
@@ -397,10 +399,9 @@ class Interpreter(Program):
     def import_any(self, source: ast.Import | ast.ImportFrom, binding: Binding, scope: NameScope) -> Values:
         bound = str(binding.steps[0])
         if isinstance(source, ast.ImportFrom):
-            name = next(alias.name for alias in source.names if (alias.asname or alias.name) == bound)
-            imported = self.modules.imported(source, name, scope)
+            imported = self.modules.imported(source, alias_of(source, bound).name, scope)
             return imported if imported is not None else self._importfrom(source, bound, _package(scope))
-        alias = next(name for name in source.names if (name.asname or name.name.partition(".")[0]) == bound)
+        alias = alias_of(source, bound)
         own = self.modules.module(alias.name if alias.asname else bound, scope)
         return exactly(own) if own is not None else self._import(source, bound)
 
@@ -464,7 +465,7 @@ class Interpreter(Program):
         elif framed is not None:
             stubs.construct(framed, framed.kind, arguments)
         else:
-            for place, name in enumerate(_fields(made_of)):
+            for place, name in enumerate(fields_of(made_of)):
                 if (argument := arguments.get(name, place)) is not None:
                     created.attributes[name] = argument
         for later in ("__post_init__", "model_post_init") if self.executing else ():
@@ -563,8 +564,8 @@ def _is_bound(name: str, scope: NameScope | None) -> bool:
 
 def _is_declaration(made_of: Class) -> bool:
     """Whether a class only declares the fields of a dictionary or a tuple, or is an enumeration."""
-    names = {getattr(base, "id", getattr(base, "attr", "")) for base in made_of.tree.bases}
-    return bool(names & {"TypedDict", "Enum", "StrEnum", "NamedTuple", "MessagesState", "AgentState"})
+    kinds = {"TypedDict", "Enum", "StrEnum", "NamedTuple", "MessagesState", "AgentState"}
+    return not kinds.isdisjoint(bases_of(made_of))
 
 
 def _package(scope: NameScope | None) -> str:
@@ -582,12 +583,11 @@ def _scope_of_decorator(decorator: ast.expr, function: Function, node: ast.AST) 
 
 def unseen_arguments(function: object) -> Arguments:
     """Returns the arguments of a call that is not seen: a parameter that is empty by default can be anything."""
-    while isinstance(function, PartialFunction):
-        function = function.function
-    if not isinstance(function, Function):
+    inner = function_in(function)
+    if not isinstance(inner, Function):
         return Arguments()
-    spec = function.tree.args
-    empty = {name: default | UNKNOWN for name, default in (function.defaults or {}).items() if _is_empty(default)}
+    spec = inner.tree.args
+    empty = {name: default | UNKNOWN for name, default in (inner.defaults or {}).items() if _is_empty(default)}
     return Arguments((), empty, open=spec.vararg is not None or spec.kwarg is not None)
 
 
@@ -601,8 +601,3 @@ def _method_around(scope: NameScope) -> Any:
     while here is not None and not isinstance(getattr(here.parent, "tree", None), ast.ClassDef):
         here = here.parent
     return here
-
-
-def _fields(made_of: Class) -> list[str]:
-    declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
-    return [target.id for target in declared if isinstance(target, ast.Name)]

@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from guardagent.workflow.python_source.scopes import LoopScope
+from guardagent.workflow.python_source.scopes import Comprehension, LoopScope
 from guardagent.workflow.python_source.values import FunctionTree, NameScope
 
 S = TypeVar("S")
 Loop = ast.For | ast.AsyncFor | ast.While
-_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 class BranchChoice(NamedTuple):
@@ -316,7 +315,7 @@ class PathWalker(ABC, Generic[S]):
             ends.append(now)
         return self._merged(begin, ends, len(self.jumps))
 
-    def _comprehension(self, node: _Comprehension, state: S) -> S | None:
+    def _comprehension(self, node: Comprehension, state: S) -> S | None:
         first, *others = [expression for part in node.generators for expression in (part.iter, *part.ifs)]
         parts = [*others, *([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])]
         begin = start = self.expression(first, state)

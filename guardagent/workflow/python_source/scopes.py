@@ -23,8 +23,8 @@ ADDED = "added"
 """A step into a value: all that `update`, `extend` and the like add to another collection."""
 
 _Step = int | str
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+_INNER = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def _names_in(tree: ast.AST) -> tuple[dict[str, list[Binding]], frozenset[str]]:
 class LoopScope:
     """The names of a comprehension."""
 
-    tree: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    tree: Comprehension
     parent: NameScope | None
 
     def find(self, name: str) -> list[Binding]:
@@ -123,7 +123,7 @@ def statements(tree: ast.AST | list[ast.stmt]) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        if not isinstance(node, (*_INNER, *_COMPREHENSIONS)):
+        if not isinstance(node, _INNER | Comprehension):
             pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
@@ -171,6 +171,11 @@ def changed_inside(tree: ast.AST) -> set[str]:
 
 def _import_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
+
+
+def alias_of(node: ast.Import | ast.ImportFrom, name: str) -> ast.alias:
+    """Returns the part of an import that binds a name."""
+    return next(alias for alias in node.names if _import_name(alias) == name)
 
 
 def _targets(target: ast.AST, value: ast.AST, steps: tuple[_Step, ...] = ()) -> list[tuple[str, Binding]]:

@@ -178,16 +178,11 @@ def constructed_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker
 
 def constructor_attribute(evaluator: EvaluatorProtocol, owner: CallResult, maker: Class, name: str) -> Values | None:
     """Returns the value that `__init__` or a dataclass assigns to an attribute; None if neither does."""
-    constructor = next(
-        (
-            statement
-            for statement in maker.tree.body
-            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
-        ),
-        None,
-    )
+    methods = (node for node in maker.tree.body if isinstance(node, ast.FunctionDef))
+    constructor = next((method for method in methods if method.name == "__init__"), None)
     if constructor is None:
-        return _dataclass_field(owner, maker, name)
+        fields = fields_of(maker)
+        return owner.arguments.get(name, fields.index(name)) if name in fields else None
     return _assigned_in(evaluator, owner, Function(constructor, maker.scope), name)
 
 
@@ -208,10 +203,10 @@ def _assigns(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
     return any(isinstance(target, ast.Attribute) and target.attr == name for target in targets)
 
 
-def _dataclass_field(owner: CallResult, maker: Class, name: str) -> Values | None:
-    declared = [statement.target for statement in maker.tree.body if isinstance(statement, ast.AnnAssign)]
-    fields = [target.id for target in declared if isinstance(target, ast.Name)]
-    return owner.arguments.get(name, fields.index(name)) if name in fields else None
+def fields_of(made_of: Class) -> list[str]:
+    """Returns the names that a class in code declares with their types."""
+    declared = [node.target for node in made_of.tree.body if isinstance(node, ast.AnnAssign)]
+    return [target.id for target in declared if isinstance(target, ast.Name)]
 
 
 def _subscript(

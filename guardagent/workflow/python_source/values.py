@@ -284,6 +284,13 @@ class PartialFunction:
     arguments: Arguments
 
 
+def function_in(value: object) -> object:
+    """Returns the function of a partial function or a bound method; another value itself."""
+    while isinstance(value, PartialFunction):
+        value = value.function
+    return value
+
+
 @dataclass(frozen=True, eq=False)
 class Attribute:
     """An attribute whose value is unknown, such as a method of a literal."""

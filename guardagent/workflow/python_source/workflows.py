@@ -32,6 +32,7 @@ from guardagent.workflow.python_source.values import (
     Stub,
     Table,
     Values,
+    function_in,
     is_member_of,
     path_of,
 )
@@ -113,9 +114,7 @@ MOST_DEEP = 12
 
 def _is_function(value: object) -> bool:
     """Whether it is a function of the program, or a part of one; a part of a class is no workflow by itself."""
-    while isinstance(value, PartialFunction):
-        value = value.function
-    return isinstance(value, Function)
+    return isinstance(function_in(value), Function)
 
 
 class Likeness:
@@ -420,9 +419,7 @@ class ProgramWorkflows:
     def _site(self, value: object) -> _Site:
         """Returns the file and line where a workflow is made or defined; without one, this file."""
         made = value.made_of if isinstance(value, ProgramObject) and not hasattr(type(value), "kind") else value
-        function = made if isinstance(made, Class) else getattr(made, "function", None)
-        while isinstance(function, PartialFunction):
-            function = function.function
+        function = function_in(made if isinstance(made, Class) else getattr(made, "function", None))
         if isinstance(function, Class | Function):
             scope = file_scope(function.scope)
             own = getattr(function, "file", "") or (str(scope.file) if scope is not None else "")
@@ -466,9 +463,8 @@ def _step_trees(workflows: Iterable[object]) -> set[object]:
 
 def _tree(function: object) -> object | None:
     """Returns the definition of a function or a bound method; None for other values."""
-    while isinstance(function, PartialFunction):
-        function = function.function
-    return function.tree if isinstance(function, Function) else None
+    inner = function_in(function)
+    return inner.tree if isinstance(inner, Function) else None
 
 
 def inside(value: object, *, functions: bool = False) -> Iterator[object]:

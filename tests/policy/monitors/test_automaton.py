@@ -18,7 +18,7 @@ THREE = Alphabet(["a", "b", "c"]).letters
 WENT_WELL = THREE[1::2]
 TRACES = [trace for length in range(1, 4) for trace in itertools.product(range(len(WENT_WELL)), repeat=length)]
 
-letter_atoms = st.sampled_from(["a", "b", "c"]).map(temporal.atom)
+letter_atoms = st.sampled_from(["a", "b", "c"]).map(temporal.Literal)
 
 
 def deeper(inner: st.SearchStrategy[temporal.Formula]) -> st.SearchStrategy[temporal.Formula]:
@@ -118,9 +118,9 @@ def test_automata_have_the_size_that_the_paper_says(text: str, states: int) -> N
 def test_the_trace_without_steps_can_be_judged() -> None:
     """The empty trace satisfies G and violates F."""
     accepts_nothing = [
-        temporal.globally(temporal.negation(temporal.atom("a"))),
-        temporal.negation(temporal.atom("a")),
-        temporal.Release(temporal.atom("a"), temporal.atom("b")),
+        temporal.globally(temporal.negation(temporal.Literal("a"))),
+        temporal.negation(temporal.Literal("a")),
+        temporal.Release(temporal.Literal("a"), temporal.Literal("b")),
     ]
     for formula in accepts_nothing:
         assert compile_formula(formula, THREE).accepting[0]
@@ -129,7 +129,7 @@ def test_the_trace_without_steps_can_be_judged() -> None:
 
 @given(formulas)
 @example(temporal.Within(2, temporal.TRUE))
-@example(temporal.Within(2, temporal.globally(temporal.atom("a"))))
+@example(temporal.Within(2, temporal.globally(temporal.Literal("a"))))
 def test_an_obligation_over_no_events_is_violated(formula: temporal.Formula) -> None:
     """No step is within a bound: `F[<=2] p` over the empty trace is like `F p`, and its negation the contrary."""
     assert not compile_formula(temporal.Within(2, formula), THREE).accepting[0]
@@ -143,9 +143,9 @@ def test_a_step_that_failed_satisfies_nothing_and_violates_all_the_same() -> Non
     """The two polarities of an atom."""
     failed, went_well = Alphabet(["a"]).letters[2:]
     for formula, letter, fine in (
-        (temporal.finally_(temporal.atom("a")), went_well, True),
-        (temporal.finally_(temporal.atom("a")), failed, False),
-        (temporal.globally(temporal.negation(temporal.atom("a"))), failed, False),
+        (temporal.finally_(temporal.Literal("a")), went_well, True),
+        (temporal.finally_(temporal.Literal("a")), failed, False),
+        (temporal.globally(temporal.negation(temporal.Literal("a"))), failed, False),
     ):
         assert compile_formula(formula, [letter]).accepting[compile_formula(formula, [letter]).table[0][0]] is fine
 
@@ -170,7 +170,8 @@ def test_rules_that_are_too_large_are_refused() -> None:
         Alphabet([f"tag{number}" for number in range(12)])
     with pytest.raises(InputError, match="split the rule"):
         compile_formula(
-            temporal.globally(temporal.implies(temporal.atom("a"), temporal.Within(10_000, temporal.atom("b")))), THREE
+            temporal.globally(temporal.implies(temporal.Literal("a"), temporal.Within(10_000, temporal.Literal("b")))),
+            THREE,
         )
 
 
@@ -189,9 +190,9 @@ def test_a_letter_is_the_sum_of_what_the_fields_add() -> None:
 
 def test_where_a_rule_stands() -> None:
     """A rule is satisfied or violated for good, or open and satisfied or not at the end."""
-    automaton = compile_formula(temporal.Until(temporal.atom("a"), temporal.atom("b")), THREE)
+    automaton = compile_formula(temporal.Until(temporal.Literal("a"), temporal.Literal("b")), THREE)
     letters = {letter.ok: number for number, letter in enumerate(THREE)}
     for steps, standing in (("", "UNMET"), ("a", "UNMET"), ("ab", "SATISFIED"), ("ac", "VIOLATED")):
         assert automaton.standing(ends(automaton, tuple(letters[frozenset(step)] for step in steps))).name == standing
-    never = compile_formula(temporal.globally(temporal.negation(temporal.atom("a"))), THREE)
+    never = compile_formula(temporal.globally(temporal.negation(temporal.Literal("a"))), THREE)
     assert never.standing(0) is Standing.MET
