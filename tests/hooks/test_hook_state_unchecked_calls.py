@@ -171,7 +171,7 @@ def test_tests_that_are_not_known_to_have_passed_do_not_count(host: str, respons
 UNCHECKABLE = """
 version: 1
 policies:
-  - {id: sure, temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
+  - {id: "be: sure", temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
   - {id: asked, temporal: "G !tool:Bash", message: No shell., on_violation: escalate}
   - {id: due, temporal: "exists(Read(), true)", message: Read the rules.}
 """
@@ -181,7 +181,7 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
     daemon = Daemon(tmp_path, "claude-code", UNCHECKABLE, mode="trial")
     assert json.loads(daemon.sent("before", {"command": "ls"}, "1").stdout)["systemMessage"].splitlines() == [
         "GuardAgent (on trial): would be put to a person by asked: No shell.",
-        "GuardAgent (on trial): would be denied by sure: could not be checked: the fact 'sure' is unknown",
+        "GuardAgent (on trial): would be denied by be: sure: could not be checked: the fact 'sure' is unknown",
     ]
     daemon.after({"command": "ls"}, "1")
     assert daemon.entries("unchecked") == [], "it was in flight as any other call"
@@ -193,7 +193,7 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
 def test_a_rule_that_could_not_be_checked_is_not_reported_as_broken(tmp_path: Path) -> None:
     reason = Daemon(tmp_path, "claude-code", UNCHECKABLE).sent("before", {"command": "ls"}, "1").stdout
     assert (
-        "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
+        "- be: sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
         in json.loads(reason)["hookSpecificOutput"]["permissionDecisionReason"].splitlines()
     )
 
