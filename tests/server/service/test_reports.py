@@ -138,7 +138,7 @@ def test_what_lies_before_a_gap_does_not_count() -> None:
     assert (counts.first, counts.since[:10], counts.counts.total()) == (8, "2026-01-07", 3)
 
 
-def test_an_error_counts_for_its_rule_whatever_the_id(tmp_path: Path) -> None:
+def test_an_error_counts_for_its_rule_whatever_the_id() -> None:
     log, counts = _Log(), LogCounts()
     log.add("2026-01-01", rules=[], errors=["daily: limit: the counter is unknown"])
     counts.read(cast("LogQueries", log), "shop", ["daily", "daily: limit"])
