@@ -18,7 +18,7 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.calls import judged_arguments
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind
-from guardagent.hooks.hook_state import STOP_FILE, HookLock, PendingAsks, record_unchecked
+from guardagent.hooks.hook_state import COUNTERS_FILE, STOP_FILE, HookLock, PendingAsks, record_unchecked
 from guardagent.hooks.protection import Protection
 from guardagent.log import AuditLog
 from guardagent.policy.evaluation.monitor_interface import SessionCall
@@ -88,7 +88,7 @@ class HookJudge:
             self._policies,
             ledger=self._ledger,
             log=self._log,
-            counters=f"sqlite:{folder / 'counters.db'}",
+            counters=f"sqlite:{folder / COUNTERS_FILE}",
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
             stop_file=folder / STOP_FILE,
