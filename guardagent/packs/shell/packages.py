@@ -301,11 +301,15 @@ _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
 
 # --- files that name them: Dockerfiles, files of compose, and settings of MCP clients
 
-_SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml)")
+_SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml|code-workspace)")
 _OF_MCP = re.compile(r"(?i)(?:.*[/\\])?[^/\\]*(?:mcp|claude)[^/\\]*\.jsonc?")  # all of them, not single keys
-_OF_HOST = re.compile(r"(?i)(.*[/\\])?(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml)")
-_KEY = re.compile(r"mcpServers|mcp_servers|context_servers|\\(?:u00|U0{6}|x)[4-7]")  # or a letter that is escaped
-_KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers"))
+_OF_HOST = re.compile(
+    r"(?i)(.*[/\\])?(opencode\.jsonc?|(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml))"
+)
+_KEY = re.compile(
+    r'mcpServers|mcp_servers|context_servers|"mcp"\s*:\s*\{|\\(?:u00|U0{6}|x)[4-7]'
+)  # or an escaped letter
+_KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers", "mcp"))  # the last of opencode and VS Code
 _ADDRESSES = ("url", "httpUrl", "serverUrl", "uri")
 _PARTS = _KEYS.union(map(plain_name, ("command", "path", "args", *_ADDRESSES)))
 _RUNNERS = frozenset("npx bunx pnpx uvx npm pnpm yarn bun docker podman nerdctl".split())
