@@ -251,8 +251,8 @@ def test_each_cause_is_one_line_and_the_call_appears_once(write: Any) -> None:
 def test_the_id_of_a_rule_may_have_a_colon() -> None:
     rules = [{"id": name, "message": "Ask.", "temporal": "forall(act(), fact(sure))"} for name in ("a", "a: b", "c: d")]
     verdict = load_policies(data={"version": 1, "policies": rules}).session().check("act", {})
-    asked = "could not be checked: the fact 'sure' is unknown (rule: Ask.)"
-    assert verdict.feedback().split("\n")[1:] == [f"- {name}: {asked}" for name in ("a", "a: b", "c: d")]
+    line = "could not be checked: the fact 'sure' is unknown (rule: Ask.)"
+    assert verdict.feedback().split("\n")[1:] == [f"- {name}: {line}" for name in ("a", "a: b", "c: d")]
     assert [rule_of_error(error, ("a", "a: b")) for error in verdict.errors] == ["a", "a: b", ""]
 
 
