@@ -33,7 +33,7 @@ from guardagent.policy.monitors.propositional import PropositionalMonitor
 from guardagent.policy.policies import Policies
 from guardagent.session.counters import new_counters
 from guardagent.session.session import Session
-from guardagent.types import EMPTY, Event, Verdict, thaw
+from guardagent.types import EMPTY, Event, Verdict, rule_of_error, thaw
 
 if TYPE_CHECKING:
     from guardagent.batch.results import Result
@@ -179,24 +179,23 @@ def rule_results(
     call = SessionCall(proposed.tool, proposed.args)
     judging = {policies.rule_of[number].id for number, _ in policies.applicability(call).monitors}
     judging.update(source.id for source, _ in policies.requests)
-    undecided = {rule for rule in policies.ids if any(error.startswith(f"{rule}: ") for error in errors)}
-    unjudged = any(not any(error.startswith(f"{rule}: ") for rule in policies.ids) for error in errors)
+    undecided = {rule_of_error(error, policies.ids) for error in errors}
     return {
-        rule: "violated" if rule in violated else "undecided" if unjudged or rule in undecided else "satisfied"
+        rule: "violated" if rule in violated else "undecided" if "" in undecided or rule in undecided else "satisfied"
         for rule in policies.ids
         if rule in judging or rule in violated or rule in undecided
     }
 
 
-def rule_causes(verdict: Verdict, rule: str) -> Iterator[str]:
-    """Yields why a rule is violated or undecided, a line each, and what to do."""
+def rule_causes(policies: Policies, verdict: Verdict, rule: str) -> Iterator[str]:
+    """Yields why a rule of a policy is violated or undecided, a line each, and what to do."""
     for violation in verdict.violations:
         if violation.policy == rule:
             evidence = violation.evidence if isinstance(violation.evidence, Mapping) else {}
             yield violation.message
             yield from (f"{name}: {evidence[name]}" for name in ("needed", "missing") if name in evidence)
             yield from [f"to comply: {violation.remedy}"] if violation.remedy else []
-    yield from (error for error in verdict.errors if error.startswith(f"{rule}: "))
+    yield from (error for error in verdict.errors if rule_of_error(error, policies.ids) == rule)
 
 
 def explained(policies: Policies, case: Case) -> dict[str, Any]:
@@ -214,7 +213,7 @@ def explained(policies: Policies, case: Case) -> dict[str, Any]:
         rule: {
             "result": result,
             "read": dict(_read_by(parts.get(rule, ()), case)),
-            "causes": list(rule_causes(verdict, rule)),
+            "causes": list(rule_causes(policies, verdict, rule)),
         }
         for rule, result in rule_results(policies, call, verdict.rules, verdict.errors).items()
     }

@@ -14,7 +14,7 @@ import typer
 from guardagent.cli import options
 from guardagent.cli.options import Json, print_json, print_line, screen
 from guardagent.errors import InputError, UnknownNameError
-from guardagent.types import EMPTY
+from guardagent.types import EMPTY, rule_of_error
 
 if TYPE_CHECKING:
     from guardagent.policy.policies import Policies
@@ -165,9 +165,9 @@ class PolicyTrial:
 
         show_decision(verdict, screen())
         for rule, result in results.items():
-            causes = [f"      {cause}" for cause in rule_causes(verdict, rule)]
+            causes = [f"      {cause}" for cause in rule_causes(self._policies, verdict, rule)]
             print_line(printable("\n".join([f"  {_MARKS[result]} {rule}: {result}", *causes])))
-        others = [error for error in verdict.errors if not any(error.startswith(f"{rule}: ") for rule in results)]
+        others = [error for error in verdict.errors if rule_of_error(error, self._policies.ids) not in results]
         lines = [*(others or (() if results else verdict.reasons)), *map(": pending: ".join, pending.items())]
         for text in [*lines, *(["':approve' approves it"] if self._escalated is not None else [])]:
             print_line(printable(f"  {text}"))

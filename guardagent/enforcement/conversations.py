@@ -222,9 +222,13 @@ class Conversations:
             return self._begin_new(name)
         return conversation if conversation.process == os.getpid() else self._in_this_process(conversation)
 
-    def in_memory(self, name: str) -> Conversation | None:
+    def is_new(self, name: Any) -> bool:
+        """Whether a name is one that would begin a conversation."""
+        return isinstance(name, str) and bool(name) and name not in self._known
+
+    def in_memory(self, name: Any) -> Conversation | None:
         """Returns a conversation that this process has in memory; None if it has not."""
-        conversation = self._known.get(name)
+        conversation = self._known.get(name) if isinstance(name, str) else None
         return None if conversation is None or conversation.process != os.getpid() else conversation
 
     def current(self, name: Any) -> Conversation:

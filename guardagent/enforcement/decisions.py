@@ -121,7 +121,7 @@ class Decider:
 
     def _with_usage(self, call: HostCall) -> HostCall:
         """Returns a call with what models have used, if its host states it."""
-        conversation = self.conversations.in_memory(call.conversation) if isinstance(call.conversation, str) else None
+        conversation = self.conversations.in_memory(call.conversation)
         usage: ModelUsage | None = None if conversation is None else conversation.notes.get(ModelUsage)
         if usage is None:
             return call

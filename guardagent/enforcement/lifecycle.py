@@ -453,13 +453,17 @@ class TimeLimit:
         verdict = unchecked_verdict(problem, checked_by="policy")
         if wait is None:
             return verdict
-        verdict = verdict_or_denial(partial(self.recorder.note_here, call, verdict))
-        with contextlib.suppress(RuntimeError):  # it is recorded, but no caller waits for it, as the ledger may hang
-            self.pool.submit(partial(self._record_late, call, verdict))
+        has_begun = self.recorder.conversations.in_memory(call.conversation) is not None
+        if has_begun:
+            verdict = verdict_or_denial(partial(self.recorder.note_here, call, verdict))
+        with contextlib.suppress(RuntimeError):  # recorded, but no caller waits for it: ledger and principal may hang
+            self.pool.submit(partial(self._record_late, call, verdict, has_begun))
         return verdict
 
-    def _record_late(self, call: HostCall, verdict: Verdict) -> Verdict:
+    def _record_late(self, call: HostCall, verdict: Verdict, is_noted: bool) -> Verdict:  # noqa: FBT001
         try:
+            if not is_noted:
+                verdict = self.recorder.note_here(call, verdict)
             self.recorder.share_denied_id(call, verdict)
         except GuardError as error:
             _log.error("other processes do not know of a denied call: %s", error)
@@ -471,18 +475,19 @@ class TimeLimit:
             wait.expired = True
             if future.cancel():
                 return  # the check had not begun
-        with contextlib.suppress(InputError):
-            conversation = self.recorder.conversations.of(call.conversation)
+        conversation = self.recorder.conversations.in_memory(call.conversation)
+        if conversation is not None:  # else its beginning hangs, which each check waits for
             conversation.count_hung_checks(+1)
-            future.add_done_callback(lambda done: self._end_late(call, conversation, done))
+        future.add_done_callback(lambda done: self._end_late(call, conversation, done))
 
-    def _end_late(self, call: HostCall, conversation: Conversation, done: Future[Verdict]) -> None:
+    def _end_late(self, call: HostCall, conversation: Conversation | None, done: Future[Verdict]) -> None:
         try:
             if not done.cancelled() and done.result().permit is not None:
                 self.recorder.revoke(call, done.result(), "its check did not end in time")
         except Exception as error:  # noqa: BLE001 - the call stays in flight, which allows nothing
             _log.error("a call whose check ended too late stays in flight: %s", error)
-        conversation.count_hung_checks(-1)
+        if conversation is not None:
+            conversation.count_hung_checks(-1)
 
 
 def _run_safely(work: Work, wait: WaitState | None) -> Verdict:

@@ -395,8 +395,9 @@ class ToolGuard(EnforcementPoint):
         return self._conversations.of(conversation).notes
 
     def turn(self, conversation: str) -> None:
-        """Resets the replan counter after a new user message."""
-        self._conversations.of(conversation).start_turn()
+        """Resets the replan counter after a new user message; a conversation that has not begun has none."""
+        if not self._conversations.is_new(conversation):
+            self._conversations.of(conversation).start_turn()
 
     def session(self, conversation: str) -> Session:
         """Returns the session of a conversation.

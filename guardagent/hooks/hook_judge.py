@@ -18,14 +18,14 @@ from guardagent.enforcement.conversations import NotBegunError
 from guardagent.errors import GuardError, InputError, error_text
 from guardagent.hooks.calls import judged_arguments
 from guardagent.hooks.hook_event import HookAnswer, HookDecision, HookEvent, HookHost, HookKind
-from guardagent.hooks.hook_state import STOP_FILE, HookLock, PendingAsks, record_unchecked
+from guardagent.hooks.hook_state import COUNTERS_FILE, STOP_FILE, HookLock, PendingAsks, record_unchecked
 from guardagent.hooks.protection import Protection
 from guardagent.log import AuditLog
 from guardagent.policy.evaluation.monitor_interface import SessionCall
 from guardagent.policy.file.policy_file import policy_contents
 from guardagent.server.state import open_state
 from guardagent.session.calls import ClaimConflictError, NotClaimedError
-from guardagent.types import Decision, Verdict, denial_message
+from guardagent.types import Decision, Verdict, denial_message, rule_of_error
 
 # --- the decisions
 
@@ -88,7 +88,7 @@ class HookJudge:
             self._policies,
             ledger=self._ledger,
             log=self._log,
-            counters=f"sqlite:{folder / 'counters.db'}",
+            counters=f"sqlite:{folder / COUNTERS_FILE}",
             deadline=CHECK_SECONDS,
             max_replans=MAX_REPLANS,
             stop_file=folder / STOP_FILE,
@@ -147,8 +147,8 @@ class HookJudge:
             return shown
         verdict = self._guard.before(call)
         if verdict.decision is Decision.ESCALATE:
-            if problem is not None and shown >= {*_objections(verdict)}:  # a person approved it, and saw why rules ask
-                return self._approved(call)
+            if problem is not None and shown.issuperset(self._objections(verdict)):
+                return self._approved(call)  # a person approved it, and saw why rules ask
             return self._escalated(event, call, verdict)
         answer = self._answer_of(verdict)
         if self._denies_unlisted and not any(event.tool in rule.mentioned_tools for rule in self._policies.rules):
@@ -167,10 +167,17 @@ class HookJudge:
     def _warnings(self, verdict: Verdict) -> Iterator[str]:
         """Yields the objections to a call that may run; on trial, with the response that they will have."""
         start = _ON_TRIAL if self._is_trial else "GuardAgent:"
-        for at, objection in enumerate(_objections(verdict)):
+        for at, objection in enumerate(self._objections(verdict)):
             is_violation = at < len(verdict.violations)
             response = self._responses[verdict.violations[at].policy] if is_violation else Decision.DENY
             yield f"{start} {_RESPONSES[response]} {objection}"
+
+    def _objections(self, verdict: Verdict) -> tuple[str, ...]:
+        """The objections of rules: their violations, then what could not be checked."""
+        violations = [f"{violation.policy}: {violation.message}" for violation in verdict.violations]
+        rules = (f"{rule}: " if (rule := rule_of_error(error, self._policies.ids)) else "" for error in verdict.errors)
+        errors = zip(rules, verdict.errors, strict=True)
+        return (*violations, *(f"{rule}could not be checked: {error.removeprefix(rule)}" for rule, error in errors))
 
     def _protected(self, event: HookEvent, call: HostCall, problem: str) -> HookAnswer | frozenset[str]:
         """Returns the denial of a call that would change the guard; if a person has approved it, what was shown.
@@ -179,7 +186,7 @@ class HookJudge:
         for all reasons that there are: the change of the guard, and those of rules that escalate.
         """
         verdict = self._guard.preview(call)
-        objections = _objections(verdict)
+        objections = self._objections(verdict)
         reasons = (problem, *(objections if verdict.decision is Decision.ESCALATE else ()))
         answer = self.asks.answer_of(self._lock.host, event.session, call.tool, call.args)
         is_used = answer is not None and answer.status == "approved" and self.asks.use(answer.name)
@@ -204,7 +211,7 @@ class HookJudge:
         can_ask = self._host.asks_about(event)
         if self._host_decides and can_ask:  # an answer in `watch` would come too late, and let a later call run
             return question
-        self.asks.request(self._lock.host, event.session, call.tool, call.args, _objections(verdict))
+        self.asks.request(self._lock.host, event.session, call.tool, call.args, self._objections(verdict))
         return question.left_to_watch(_ELSEWHERE if can_ask else "This host cannot ask its user here.")
 
     # --- after it has run
@@ -338,13 +345,6 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
 def _key(tool: str, args: Mapping[str, Any]) -> str:
     text = json.dumps([tool, dict(args)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _objections(verdict: Verdict) -> tuple[str, ...]:
-    """The objections of rules: their violations, then what could not be checked."""
-    violations = [f"{violation.policy}: {violation.message}" for violation in verdict.violations]
-    errors = (error.partition(": ") for error in verdict.errors)
-    return (*violations, *(f"{rule}: could not be checked: {problem}" for rule, _, problem in errors))
 
 
 def _feedback(verdict: Verdict) -> str:

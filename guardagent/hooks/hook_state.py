@@ -31,9 +31,11 @@ from guardagent.policy.load import compile_file, load_policies
 from guardagent.policy.policies import Policies
 from guardagent.server.state import StateStore, StoredItem, open_state
 from guardagent.session.calls import HistoryChangedError
+from guardagent.session.counters.tables import SqliteCounters
 from guardagent.session.session import Session
 from guardagent.types import Decision, Event, Verdict, freeze, thaw
 
+COUNTERS_FILE = "counters.db"
 STOP_FILE = "stops.json"
 """In the folder: the stop file of all hooks of the user."""
 
@@ -422,7 +424,9 @@ _PAGE = 200
 
 
 def delete_old_sessions(folder: Path, clock: Callable[[], float] = time.time) -> list[str]:
-    """Deletes the old sessions of a state folder, by the hooks that are installed. Returns their names.
+    """Deletes the old sessions of a state folder, by the hooks that are installed, and counts that are long over.
+
+    A call that is in flight in a deleted session counts: its outcome is unknown. Returns the names of the sessions.
 
     Raises:
         GuardError: a lock cannot be read, or the state cannot be written.
@@ -434,7 +438,13 @@ def delete_old_sessions(folder: Path, clock: Callable[[], float] = time.time) ->
 
     state = open_state(f"sqlite:{folder / 'asks.db'}")
     with closing(state), closing(SqliteLedger(folder / "ledger.db")) as ledger:
-        return SessionRetention(state, clock).delete_old(ledger, keep_days)
+        deleted = SessionRetention(state, clock).delete_old(ledger, keep_days)
+    if (path := folder / COUNTERS_FILE).exists():
+        with closing(SqliteCounters(str(path))) as counters:
+            for reservation in (pending for name in deleted for pending in counters.pending(f"{name}:")):
+                counters.settle(reservation.id)
+            counters.forget(clock())
+    return deleted
 
 
 class SessionRetention:

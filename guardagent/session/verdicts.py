@@ -30,6 +30,7 @@ from guardagent.types import (
     new_tuple,
     quick_verdict,
     quick_violation,
+    rule_of_error,
     thaw,
 )
 
@@ -210,7 +211,7 @@ def without_answer_text(policies: Policies, verdict: Verdict) -> Verdict:
         Violation(violation.policy, messages.get(violation.policy, _WITHOUT_MESSAGE), remedy=violation.remedy)
         for violation in verdict.violations
     )
-    rules = dict.fromkeys(error.partition(": ")[0] for error in verdict.errors)
-    errors = tuple(f"{rule if rule in messages else 'the answer'}: could not be checked" for rule in rules)
+    rules = dict.fromkeys(rule_of_error(error, messages) for error in verdict.errors)
+    errors = tuple(f"{rule or 'the answer'}: could not be checked" for rule in rules)
     reasons = (*[violation.message for violation in violations], *errors)
     return replace(verdict, reasons=reasons, violations=violations, errors=errors, details={}, denial=Denial())

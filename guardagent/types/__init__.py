@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, make_dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -704,10 +705,16 @@ def _has_origins(evidence: Mapping[str, Any]) -> bool:
 
 def _error(error: str, reasons: tuple[str, ...]) -> str:
     """Returns a line on a rule that could not be checked, with its author's message if a reason has one."""
-    rule, _, problem = error.partition(": ")
-    start = f"could not be checked: {problem} (rule: "
-    text = next((reason for reason in reasons if problem and reason.startswith(start)), None)
-    return f"{rule}: {text}" if text else f"could not be checked: {error}"
+    for rule, problem in ((error[: end.start()], error[end.end() :]) for end in re.finditer(": ", error)):
+        start = f"could not be checked: {problem} (rule: "
+        if text := next((reason for reason in reasons if problem and reason.startswith(start)), None):
+            return f"{rule}: {text}"
+    return f"could not be checked: {error}"
+
+
+def rule_of_error(error: str, ids: Iterable[str]) -> str:
+    """Returns the rule, one of `ids`, that an error of a verdict names; empty for an error of none of them."""
+    return max((rule for rule in ids if error.startswith(f"{rule}: ")), key=len, default="")
 
 
 def _one_line(text: str) -> str:

@@ -12,6 +12,7 @@ from guardagent import Policies, Verdict, load_policies
 from guardagent.batch.cases import (
     Difference,
     difference,
+    explained,
     judge_case,
     judge_expected,
     read_expectation,
@@ -56,6 +57,15 @@ def test_an_unknown_outcome_is_named_where_it_decides(policies: Policies) -> Non
     verdict = judged(policies, case("a", history=[{**LOGIN, "failed": False}, silent], amount=500))
     assert verdict.rules == ("small_refunds",)
     assert "unknown" not in "".join(verdict.reasons)
+
+
+def test_a_rule_whose_id_begins_that_of_another_has_no_part_in_its_errors() -> None:
+    rules = [{"id": "a", "temporal": "G !tool:wipe"}, {"id": "a: b", "temporal": "forall(refund(), fact(sure))"}]
+    policies = load_policies(data={"version": 1, "policies": rules})
+    results = explained(policies, read_case(json.dumps(case("c", amount=5)), "c.jsonl", 1))["rules"]
+    assert {rule: (result["result"], result["causes"]) for rule, result in results.items()} == {
+        "a: b": ("undecided", ["a: b: the fact 'sure' is unknown"])
+    }
 
 
 def test_older_violations_are_not_reported_again(policies: Policies) -> None:

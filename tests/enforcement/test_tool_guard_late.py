@@ -77,6 +77,28 @@ def test_a_ledger_that_hangs_holds_no_caller(tmp_path: Path) -> None:
     other.close()
 
 
+def test_a_principal_that_hangs_holds_no_caller() -> None:
+    """Neither at the first check of a conversation nor at a later one; what a late check allows does not run."""
+    release = threading.Event()
+    release.set()
+    principal = {"id": "ann"}
+    few = "forall(refund(), count(f:refund()) < 2)"
+    tool_guard = guard(few, deadline=0.2, principal=lambda _: principal if release.wait(10) else None)
+    ran(tool_guard, refund(id="0"))
+    release.clear()
+    begun = time.monotonic()
+    for conversation in ("c", "new"):
+        tool_guard.turn(conversation)
+        assert "took more than 0.2 s" in tool_guard.before(refund(conversation=conversation, id="1")).errors[0]
+    assert time.monotonic() - begun < 5
+    release.set()
+    for conversation in ("c", "new"):  # it knows the id of the call that it denied
+        seen = refund(conversation=conversation, id="2", seen=["1"])
+        until(lambda call=seen: tool_guard.preview(call).label == 0)  # type: ignore[misc]
+    until(lambda: tool_guard.session("new").history == ())
+    assert len(tool_guard.session("c").history) == 1
+
+
 def test_a_conversation_is_closed_until_its_late_check_ends(slow: Slow) -> None:
     """Afterwards the conversation is open again; other conversations continue throughout."""
     tool_guard = guard(OPEN, state=slow, deadline=0.5)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from guardagent.hooks.hook_state import HookLock, PendingAsks, delete_old_sessio
 from guardagent.hooks.installation import policy_text
 from guardagent.log.verification import Selection
 from guardagent.server.state import open_state
+from guardagent.session.counters import open_counters
 from tests.hooks.payloads import EVENTS, POLICY, SHELLS, decision, event
 
 DAY = 86400
@@ -171,7 +174,7 @@ def test_tests_that_are_not_known_to_have_passed_do_not_count(host: str, respons
 UNCHECKABLE = """
 version: 1
 policies:
-  - {id: sure, temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
+  - {id: "be: sure", temporal: "forall(Bash(), fact(sure) == true)", message: Ask first.}
   - {id: asked, temporal: "G !tool:Bash", message: No shell., on_violation: escalate}
   - {id: due, temporal: "exists(Read(), true)", message: Read the rules.}
 """
@@ -181,7 +184,7 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
     daemon = Daemon(tmp_path, "claude-code", UNCHECKABLE, mode="trial")
     assert json.loads(daemon.sent("before", {"command": "ls"}, "1").stdout)["systemMessage"].splitlines() == [
         "GuardAgent (on trial): would be put to a person by asked: No shell.",
-        "GuardAgent (on trial): would be denied by sure: could not be checked: the fact 'sure' is unknown",
+        "GuardAgent (on trial): would be denied by be: sure: could not be checked: the fact 'sure' is unknown",
     ]
     daemon.after({"command": "ls"}, "1")
     assert daemon.entries("unchecked") == [], "it was in flight as any other call"
@@ -193,7 +196,7 @@ def test_on_trial_rules_only_warn_and_say_what_they_will_do(tmp_path: Path) -> N
 def test_a_rule_that_could_not_be_checked_is_not_reported_as_broken(tmp_path: Path) -> None:
     reason = Daemon(tmp_path, "claude-code", UNCHECKABLE).sent("before", {"command": "ls"}, "1").stdout
     assert (
-        "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
+        "- be: sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
         in json.loads(reason)["hookSpecificOutput"]["permissionDecisionReason"].splitlines()
     )
 
@@ -289,6 +292,27 @@ def test_a_session_is_deleted_some_days_after_its_last_use(tmp_path: Path) -> No
     daemon.restart()
     assert daemon.before(PUSH, "4") == "allow"
     assert len(daemon.entries("verdict")) == logged + 2
+
+
+COUNTED = """
+version: 1
+counters:
+  daily: {on: Bash(command=c), key: c, window: 24h}
+  ever: {on: Bash(command=c), key: c}
+policies: [{id: some, temporal: "forall(Bash(command=c), counter(daily, c) + counter(ever, c) < 9)"}]
+"""
+
+
+def test_counts_are_deleted_when_their_window_has_long_passed(tmp_path: Path) -> None:
+    """Those without a window stay, and a call in flight counts for good when its session is deleted."""
+    daemon = Daemon(tmp_path, "claude-code", COUNTED, keep_days=7)
+    assert {daemon.before({"command": f"ls {at}"}, str(at)) for at in range(5)} == {"allow"}
+    store = open_counters(f"sqlite:{daemon.folder / 'counters.db'}")
+    for days, left in ((1, {"daily": 5, "ever": 5}), (3, {"ever": 5}), (8, {})):
+        delete_old_sessions(daemon.folder, lambda days=days: time.time() + days * DAY)  # type: ignore[misc]
+        assert Counter(reservation.counter.split()[0] for reservation in store.pending()) == left
+    with sqlite3.connect(daemon.folder / "counters.db") as db:
+        assert db.execute("SELECT settled FROM keys").fetchall() == [("1",)] * 5
 
 
 @pytest.mark.slow

@@ -119,10 +119,11 @@ def test_a_guard_judges_answers_by_rules_and_by_its_guard_of_answers() -> None:
 def test_a_denial_does_not_quote_the_answer() -> None:
     """A host shows it to the user in place of the answer, whether it is violated or unknown."""
     rules = only("forall(answer(text=t), fact(limit) == t)")
+    rules["policies"][0]["id"] = "a: 1"
     rules["policies"].append({"id": "b", "temporal": RULES["no_cards"]})
     verdict = ToolGuard(load_policies(data=rules)).answer("c", "q", "1234567812345678")
     assert "12345678" not in f"{verdict.feedback()} {verdict.to_dict()}"
-    assert (verdict.rules, verdict.errors) == (("b",), ("a: could not be checked",))
+    assert (verdict.rules, verdict.errors) == (("b",), ("a: 1: could not be checked",))
 
 
 def test_a_tool_named_answer_is_an_error_at_attach() -> None:

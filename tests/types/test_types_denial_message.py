@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from guardagent import Decision, Policies, Session, ToolDenied, Verdict, enforce, guarded_chat, load_policies
 from guardagent.policy.load import compile_rules
 from guardagent.testing import ScriptedChat
-from guardagent.types import Violation
+from guardagent.types import Violation, rule_of_error
 from tests.tiers import examples
 
 pytest.importorskip("z3")
@@ -246,6 +246,14 @@ def test_each_cause_is_one_line_and_the_call_appears_once(write: Any) -> None:
         "- sure: could not be checked: the fact 'sure' is unknown (rule: Ask first.)",
     ]
     assert verdict.reasons[-1] == "could not be checked: the fact 'sure' is unknown (rule: Ask first.)"
+
+
+def test_the_id_of_a_rule_may_have_a_colon() -> None:
+    rules = [{"id": name, "message": "Ask.", "temporal": "forall(act(), fact(sure))"} for name in ("a", "a: b", "c: d")]
+    verdict = load_policies(data={"version": 1, "policies": rules}).session().check("act", {})
+    line = "could not be checked: the fact 'sure' is unknown (rule: Ask.)"
+    assert verdict.feedback().split("\n")[1:] == [f"- {name}: {line}" for name in ("a", "a: b", "c: d")]
+    assert [rule_of_error(error, ("a", "a: b")) for error in verdict.errors] == ["a", "a: b", ""]
 
 
 def test_a_source_is_named_once_in_words() -> None:

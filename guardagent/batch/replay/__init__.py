@@ -36,7 +36,7 @@ from guardagent.batch.traces import TraceStep
 from guardagent.errors import ContentError, InputError
 from guardagent.log.stores import is_address, open_reader
 from guardagent.log.verification import verify_log
-from guardagent.types import Decision, freeze, thaw
+from guardagent.types import Decision, freeze, rule_of_error, thaw
 from guardagent.types.values import SessionPrincipal
 
 __all__ = ["ReplayReport", "replay"]
@@ -245,9 +245,8 @@ class _LogReplay:
 
     def _rule_of(self, error: str) -> str | None:
         """The rule that could not be checked, by its error."""
-        named = [rule for rule in self._candidate.ids if error.startswith(f"{rule}: ")]
-        if named:
-            return max(named, key=len)
+        if named := rule_of_error(error, self._candidate.ids):
+            return named
         if _POLICY_PROBLEMS.match(error):
             return NO_RULE
         other = _RULE_ERROR.match(error)

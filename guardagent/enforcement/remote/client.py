@@ -81,6 +81,7 @@ class AttachedTools:
         reads_messages: whether a rule reads the messages of the conversation.
         judges_answers: whether final answers are judged.
         takes_outcomes: whether the server takes outcomes in the same request as the next check.
+        states_timeouts: whether the server states the time that the policy gives a call.
     """
 
     id: str
@@ -88,6 +89,7 @@ class AttachedTools:
     reads_messages: bool
     judges_answers: bool
     takes_outcomes: bool = False
+    states_timeouts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ _ATTACHED = WireShape(
     reads_messages=WireField(bool),
     judges_answers=WireField(bool),
     takes_outcomes=WireField(bool, default=False),
+    states_timeouts=WireField(bool, default=False),
 )
 _VERDICT = WireShape(verdict=WireField(read=read_verdict))
 _JUDGED = WireShape(
@@ -561,6 +564,11 @@ class SessionClient:
         tools = self._tools
         value = self._client.exchange("POST", "/v1/attachments", dumps(tools), deadline, key=_new_key())
         attached = _answer(read_attached, value)
+        if self._answer is None and not attached.states_timeouts:
+            _log.warning(
+                "the guard's server is of an earlier release, which does not state the 'timeouts' of its policy: they "
+                "cancel no tool of this agent; update the server"
+            )
         self._answer = (tools, attached)
         return attached
 

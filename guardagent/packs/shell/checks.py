@@ -79,7 +79,7 @@ def check_changes(command: ShellCommand, workspace: str) -> Iterator[str]:
     for path in paths_of(_emptied(command), command, workspace):
         if path is not None and zone(path) == "inside" and not _MAY_BE_EMPTY.search(path):
             yield "delete"
-    if _takes_unnamed(command) and any(map(_edits_in_place, inner_commands(command))):
+    if _takes_unnamed(command) and any(map(edits_in_place, inner_commands(command))):
         yield "folders"
     if _FORMATTERS.fullmatch(command.name or ""):
         yield "device"
@@ -96,7 +96,7 @@ _IN_PLACE = re.compile("-[a-z0-9E]*i|--in-place")
 _NAMED = re.compile(r"^(?:echo|printf) |^parallel .* ::: |(?:^| )(?:\w*grep|rg|ag) (?:\S+ )*-(?:\w*[lq]|-files-w)")
 
 
-def _edits_in_place(command: ShellCommand) -> bool:
+def edits_in_place(command: ShellCommand) -> bool:
     return command.name in ("sed", "perl", "ruby") and any(map(_IN_PLACE.match, options(command)))
 
 
@@ -185,7 +185,7 @@ def _targets(command: ShellCommand) -> tuple[Word, ...]:
         return words
     if name in _LAST:
         return value_after(command, "-t", "--target-directory") or words[-1:]
-    if name in _AFTER_MODE or _edits_in_place(command):
+    if name in _AFTER_MODE or edits_in_place(command):
         scripts = value_after(command, "-e", "-f", "--expression", "--file") if name == "sed" else ()
         return tuple(word for word in words if word not in scripts) if scripts else words[1:]
     if name == "dd":
@@ -330,7 +330,7 @@ _ADDRESS = re.compile(
     r"(?:git\+)?(?:https?|git|ssh|ftp|file)://|git@|(?:github|gitlab|bitbucket|gist|gh|gl):|\.git(?:#|@|$)"
 )
 _CONTAINERS = ("docker", "podman", "nerdctl", "buildah", "docker-compose", "podman-compose")
-_CONTEXT = re.compile(rf"{_ADDRESS.pattern}|^(?:oci:|github\.com/)")
+REMOTE_CONTEXT = re.compile(rf"{_ADDRESS.pattern}|^(?:oci:|github\.com/)")
 # Options whose value is text for a package or an image.
 _TEXTS = frozenset("--build-arg --label --annotation --cache-from --cache-to --set --set-string -t --tag".split())
 _INSTALLS = {  # a manager -> its commands that fetch packages; none for any
@@ -403,7 +403,7 @@ def check_packages(command: ShellCommand, _: str) -> Iterator[str]:
         yield "remote_code"
     if actions is not None and (not actions or actions & set(words[:3])):
         names = _names(command, name, words)
-        address = _CONTEXT if name in _CONTAINERS else _ADDRESS
+        address = REMOTE_CONTEXT if name in _CONTAINERS else _ADDRESS
         if any(address.search(word) or _OTHER_INDEX.match(word) for word in names) or _short_index(name, words):
             yield "remote_code"
         if (name, *words[:1]) == ("go", "run") and any(re.match(r"[^/]*\..*@", word) for word in words):

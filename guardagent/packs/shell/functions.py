@@ -22,6 +22,9 @@ _COMMANDS = "command cmd script commands bash_command shell_command command_line
 _NAMES = {plain_name(name) for name in _COMMANDS} - {"commands"}
 _PROGRAMS = _NAMES - {"argv", "code", "input"} | {"program", "executable", "binary"}
 _ARGUMENTS = {"args", "arguments", "argv", "commandargs", "cmdargs"}
+_OPTIONS = {"options", "flags", "switches"}  # words of the program if they are a list; else settings of the tool
+_ENVIRONMENT = {"env", "environment", "envvars", "environmentvariables"}
+_PROSE = {"description", "explanation", "language"}
 _FOLDERS = ("cwd", "workdir", "working_directory", "working_dir", "directory", "dir")
 _SCALARS = {str, int, float, bool, type(None)}
 _Command = str | tuple[str, ...]  # a script, or the words of a command without a shell; none if it cannot be read
@@ -33,7 +36,8 @@ def shell_findings(
     """The kinds of danger in the arguments of a call that runs a shell command; None if there is no command.
 
     The command is the value of `command`, `cmd`, `script`, ...; without such an argument, every string is read as one,
-    and a list or an object is unreadable. A list is a command without a shell. `args` belong to the program there.
+    and a list or an object is unreadable, except the environment. A list is a command without a shell. `args` belong to
+    the program there, and so does a list of `options`.
 
     Args:
         arguments: the arguments.
@@ -151,21 +155,33 @@ def _folders(arguments: dict[str, Any]) -> Iterator[str]:
 def _commands(arguments: dict[str, Any]) -> list[_Command]:
     """The commands of a call that runs some: the reading of its arguments for all functions of the pack.
 
-    They are those with a usual name; without one at the top, every string; and each program with its arguments.
+    They are those with a usual name; without one at the top, every string; and each program with its arguments. A
+    command sets the variables of the environment. `code` and `input` may be for the program: they hide no other string.
     """
-    commands = list(_named(arguments))
-    is_named = any(key.lower() in _COMMANDS and _line(value) is not None for key, value in arguments.items())
+    commands, lines = list(_named(arguments)), []
+    names = {key.lower() for key, value in arguments.items() if _line(value) is not None}
+    is_named = not names.isdisjoint({*_COMMANDS} - {"code", "input"})
     values = [(key, plain_name(key), value) for key, value in arguments.items() if isinstance(value, str | list | dict)]
     programs = [line for _, name, value in values if name in _PROGRAMS and (line := _line(value))]
     for key, name, value in values:
-        line = _line(value) if name in _ARGUMENTS and programs else None
+        is_part = name in _ARGUMENTS or (name in _OPTIONS and not isinstance(value, dict))
+        line = _line(value) if is_part and programs else None
         if line:
-            commands += [f"{program} {line}" for program in programs]
-        elif value and not isinstance(value, str) and name not in _NAMES and (name in _ARGUMENTS or not is_named):
+            lines.append(line)
+        elif value and name in _ENVIRONMENT and not isinstance(value, str):
+            commands.append(_assignments(value))
+        elif value and not isinstance(value, str) and name not in _NAMES and (is_part or not is_named):
             commands.append(())
-        if isinstance(value, str) and not is_named and key.lower() not in _FOLDERS:
+        if isinstance(value, str) and not is_named and name not in _PROSE and key.lower() not in _FOLDERS:
             commands.append(value)
-    return commands
+    return commands + [" ".join([program, *lines]) for program in programs if lines]
+
+
+def _assignments(variables: dict[str, Any] | list[Any]) -> _Command:
+    """The command that sets variables: `{NAME: VALUE}` or `[NAME=VALUE]`."""
+    items = variables.items() if isinstance(variables, dict) else [str(text).partition("=")[::2] for text in variables]
+    is_readable = all(re.fullmatch(r"[A-Za-z_]\w*", name) and type(value) in _SCALARS for name, value in items)
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in items) if is_readable else ()
 
 
 def _named(arguments: dict[str, Any]) -> Iterator[_Command]:

@@ -19,9 +19,11 @@ from rapidfuzz.distance import OSA
 
 from guardagent._support.json_values import loads
 from guardagent.packs import named_values, plain_name, with_json
+from guardagent.packs.shell.checks import REMOTE_CONTEXT, changed_words, edits_in_place
 from guardagent.packs.shell.commands import after_options, all_commands, plain_words, printed
 
 UNKNOWN = "?"
+UNREAD = "unread"  # a part of a file that no format takes for the whole
 MCP = "mcp"  # the ecosystem of MCP servers: their addresses, and programs that are no packages
 _LOCAL = re.compile(r"[.~]|/|.*\.(?:whl|tar\.gz|tgz|zip|crate)(?:\[.*\])?$|[^<>=!~]*\*")
 _ADDRESS = re.compile(r"[\w+]+://|git\+")
@@ -32,6 +34,7 @@ _IMAGE_VALUES = frozenset(
     "-p --publish -v --volume -e --env --name --network --env-file -w --workdir -u --user --entrypoint --mount "
     "--platform -m --memory --cpus -h --hostname -l --label --restart".split()
 )
+_REWRITES = frozenset("tee dd sponge patch curl wget aria2c".split())  # beside editors, of files as their operands
 _SEPARATORS = str.maketrans("", "", "-._")
 _Words = list[str]
 _Names = Collection[str]
@@ -50,6 +53,10 @@ def packages_in(text: str) -> list[str]:
                 written = text  # what it writes is somewhere in it
             for path in command.writes:
                 packages.update(dict.fromkeys(packages_of_file(path[0] if path else "", written)))
+            key = _KEY.search(text)
+            for path in changed_words(command) if edits_in_place(command) or command.name in _REWRITES else ():
+                part = (None if edits_in_place(command) else printed((command,))) or (key[0] if key else UNREAD)
+                packages.update(dict.fromkeys(packages_of_file(path[0] if path else "", part)))
     return list(packages)
 
 
@@ -294,17 +301,24 @@ _ECOSYSTEMS = frozenset((MCP, *(ecosystem for _, _, ecosystem, _ in _READERS)))
 
 # --- files that name them: Dockerfiles, files of compose, and settings of MCP clients
 
-_SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml)")
+_SETTINGS = re.compile(r"(?i).*\.(?:jsonc?|toml|code-workspace)")
 _OF_MCP = re.compile(r"(?i)(?:.*[/\\])?[^/\\]*(?:mcp|claude)[^/\\]*\.jsonc?")  # all of them, not single keys
-_OF_HOST = re.compile(r"(?i)(.*[/\\])?(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml)")
-_KEY = re.compile(r"mcpServers|mcp_servers|context_servers|\\(?:u00|U0{6}|x)[4-7]")  # or a letter that is escaped
-_KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers"))
+_OF_HOST = re.compile(
+    r"(?i)(.*[/\\])?(opencode\.jsonc?|(\.(gemini|qwen|codex)|\.?zed)[/\\](.*[/\\])?(settings\.jsonc?|config\.toml))"
+)
+_KEY = re.compile(
+    r'mcpServers|mcp_servers|context_servers|"mcp"\s*:\s*\{|\\(?:u00|U0{6}|x)[4-7]'
+)  # or an escaped letter
+_KEYS = frozenset(("mcpservers", "contextservers", "amp.mcpservers", "mcp"))  # the last of opencode and VS Code
 _ADDRESSES = ("url", "httpUrl", "serverUrl", "uri")
 _PARTS = _KEYS.union(map(plain_name, ("command", "path", "args", *_ADDRESSES)))
 _RUNNERS = frozenset("npx bunx pnpx uvx npm pnpm yarn bun docker podman nerdctl".split())
 _DOCKERFILE = re.compile(r"(?i)(.*[/\\])?((docker|container)file([._-][^/\\]*)?|[^/\\]*\.(docker|container)file)")
 _COMPOSE = re.compile(r"(?i)(.*[/\\])?[^/\\]*compose[^/\\]*\.ya?ml")
-_INSTRUCTION = re.compile(r"[ \t]*(?i:ONBUILD[ \t]+)?(?:(?i:(FROM|COPY|ADD|RUN))(?:[ \t]+(.*)|\s*$)|[A-Z]+[ \t])")
+_INSTRUCTION = re.compile(
+    r"[ \t]*(?i:ONBUILD[ \t]+|HEALTHCHECK[ \t]+(?:--\S+[ \t]+)*)?"
+    r"(?:(?i:(FROM|COPY|ADD|RUN|CMD|ENTRYPOINT))(?:[ \t]+(.*)|\s*$)|[A-Z]+[ \t])"
+)
 _OF_PARSER = re.compile(r"(?im)^[ \t]*(?:#|//)[ \t]*(?:syntax[ \t]*=[ \t]*(\S+)|escape[ \t]*=[ \t]*`)")
 _COMMENTS = re.compile(r"(?m)^[ \t]*(?:#.*)?(?:\r?\n|\Z)")  # also empty lines: a builder drops both inside of a line
 _CONTINUED = re.compile(r"(?<!\\)\\[ \t]*\r?\n")
@@ -375,9 +389,13 @@ def _of_compose(text: str) -> Iterator[str]:
     import yaml  # only here: most calls write no such file
 
     try:
-        values = [getattr(event, "value", "") for event in yaml.parse(text) if isinstance(event, yaml.NodeEvent)]
+        events = [*yaml.parse(text)]
+        values = [getattr(event, "value", "") for event in events if isinstance(event, yaml.NodeEvent)]
     except yaml.YAMLError:
-        values = [""]
+        events, values = [], [""]
+    for at, event in enumerate(events):
+        if (key := getattr(event, "value", "")) in (*_COMMANDS, *_CONTEXTS):
+            yield from _of_value(key, events, at + 1)
     for key, value in pairwise(values if len(values) > 1 else ["image", ""] * len(values)):
         if key == "image" or (key == "dockerfile_inline" and not value):
             yield image_name(value)
@@ -385,9 +403,33 @@ def _of_compose(text: str) -> Iterator[str]:
             yield from _of_dockerfile(value)
 
 
+_COMMANDS, _CONTEXTS = ("command", "entrypoint", "test"), ("build", "context", "additional_contexts", "include")
+_MOST_EVENTS = 200  # of a value
+
+
+def _of_value(key: str, events: Sequence[Any], at: int) -> Iterator[str]:
+    """Yields what the value of a key takes from outside: packages of a command, or the address of what is built."""
+    kinds, words, depth = [], list[str](), 0
+    for event in islice(events, at, at + _MOST_EVENTS):
+        kinds.append(type(event).__name__.removesuffix("Event"))
+        words += ["$"] if kinds[-1] == "Alias" else [event.value] if kinds[-1] == "Scalar" else []
+        depth += kinds[-1].endswith("Start") - kinds[-1].endswith("End")
+        if not depth:
+            break
+    if depth or "Alias" in kinds:
+        yield image_name("")
+    elif key in _COMMANDS:
+        test = words.pop(0) if words[:1] in (["CMD"], ["CMD-SHELL"]) else ""  # of a health check
+        yield from packages_in(" ".join(words) if kinds == ["Scalar"] or test == "CMD-SHELL" else shlex.join(words))
+    elif key != "build" or kinds == ["Scalar"]:  # an object has a key of its own for the context
+        addresses = [re.sub(r"^[\w.-]+=", "", word) for word in words]
+        remote = (word for word in addresses if "$" in word or "docker-image:" in word or REMOTE_CONTEXT.search(word))
+        yield from (image_name(word.removeprefix("docker-image://")) for word in remote)
+
+
 def _of_dockerfile(text: str) -> Iterator[str]:
     yield from map(image_name, _OF_PARSER.findall(text))
-    stages = {"scratch"}
+    stages, started = {"scratch"}, dict[str, Any]()
     for at, line in enumerate(_CONTINUED.sub("", _COMMENTS.sub("", text)).split("\n")):
         instruction = _INSTRUCTION.match(line)
         name, rest = (str(instruction[1]).upper(), instruction[2] or "") if instruction else ("RUN", line)
@@ -399,8 +441,13 @@ def _of_dockerfile(text: str) -> Iterator[str]:
         yield from (image_name(image) for image in images if image.lower() not in stages)
         if name == "FROM" and (stage := re.fullmatch(r"(?i)\S+\s+as\s+([\w.-]+)\s*", arguments)):
             stages.add(stage[1].lower())
-        if name == "RUN":
+        if name == "FROM":
+            started = {}
+        if name in ("RUN", "CMD", "ENTRYPOINT"):
             run = with_json(arguments)
+            if name != "RUN" and isinstance(run, list):  # the words of CMD follow those of ENTRYPOINT
+                started[name] = run
+                run = [*started.get("ENTRYPOINT", ()), *started.get("CMD", ())]
             packages = packages_in(shlex.join(map(str, run)) if isinstance(run, list) else str(run))
             yield from packages
             # The first line of a part of a file may continue any instruction, unless it starts with an operator.

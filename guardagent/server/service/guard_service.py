@@ -279,6 +279,7 @@ class GuardService:
             "reads_messages": reads_messages(version),
             "judges_answers": guard.judges_answers,
             "takes_outcomes": True,  # with the next check: see `calls`
+            "states_timeouts": True,
             "policy": attachment.policy,
             "policy_version": version.digest,
         }

@@ -13,7 +13,7 @@ import json
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -29,7 +29,7 @@ from guardagent.policy.policies import Policies
 from guardagent.server.approvals import ApprovalDesk
 from guardagent.server.service.policies import JSON, PolicyCatalogue, PolicyReports
 from guardagent.server.service.stores import LogQueries
-from guardagent.types import EMPTY, freeze
+from guardagent.types import EMPTY, freeze, rule_of_error
 
 PERIODS = (7, 30, 90)
 """The numbers of days that a report may have."""
@@ -60,13 +60,19 @@ class LogCounts:
     since: str = ""
     counts: RuleCounts = field(default_factory=Counter)
 
-    def read(self, log: LogQueries, tenant: str) -> None:
-        """Adds the entries that have come since. Older ones no longer count if some lie between them."""
+    def read(self, log: LogQueries, tenant: str, rules: Collection[str] = ()) -> None:
+        """Adds the entries that have come since. Older ones no longer count if some lie between them.
+
+        Args:
+            log: the log.
+            tenant: whose entries.
+            rules: the rules that errors can name.
+        """
         counts, last, entry = RuleCounts(), self.last, None
         for entry in log.newest(tenant, self.last):
             last = max(last, entry.seq)
             if '"rules":["' in entry.text or '"errors":["' in entry.text:  # as every denial has one
-                counts.update(_violations(json.loads(entry.text)))
+                counts.update(_violations(json.loads(entry.text), rules))
         if entry is None:
             return
         if self.first and entry.seq == self.last + 1:
@@ -76,7 +82,7 @@ class LogCounts:
         self.last, self.counts = last, counts
 
 
-def _violations(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+def _violations(fields: Mapping[str, Any], rules: Collection[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yields those of a verdict on a call, an answer or an end, but not of a candidate.
 
     An error begins with the name of its rule, if it has one; a redacted error has none.
@@ -85,7 +91,7 @@ def _violations(fields: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]
     if fields.get("kind") != "shadow" and counted is not None:
         policy, day = str(fields.get("policy")), str(fields.get("time"))[:10]
         errors = map(str, fields.get("errors") or ()) if isinstance(fields.get("errors"), list) else ()
-        unknown = (error.partition(": ")[0] for error in errors if ": " in error)
+        unknown = (rule_of_error(error, rules) or error.partition(": ")[0] for error in errors if ": " in error)
         yield from ((policy, str(rule), day, counted) for rule in dict.fromkeys(fields.get("rules") or ()))
         yield from ((policy, rule, day, "unknown") for rule in dict.fromkeys(unknown))
 
@@ -124,7 +130,8 @@ class RuleReports:
         current, today = self._policies.current(name), datetime.now(UTC).date()
         dates = [(today - timedelta(days=ago)).isoformat() for ago in reversed(range(days))]
         with self._reading:
-            (read := self._read[tenant]).read(self._log, tenant)
+            named = {rule for known in self._policies.names(tenant) for rule in self._policies.current(known).ids}
+            (read := self._read[tenant]).read(self._log, tenant, named)
             since = read.since if read.first > 1 and read.since[:10] >= dates[0] else ""
             look = int(time.monotonic() / _LOOK_SECONDS)
             sources = (read.counts, self._versions.digests(name)), (self._answered(tenant, look), {name})

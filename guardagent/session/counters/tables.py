@@ -39,6 +39,7 @@ _PUT = """INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?)
           ON CONFLICT (counter, key) DO UPDATE SET settled = excluded.settled, pending = excluded.pending,
               version = excluded.version, clock = excluded.clock, expires = excluded.expires"""
 _SWEPT = 2  # other keys that a reservation deletes, since their amounts have long been out of their window
+_PAGE = 500  # keys that one transaction deletes
 _NEVER = 1e300  # a number, since databases differ about infinity
 
 
@@ -92,6 +93,13 @@ class TableCounters:
                 for reservation, counter, key, amount, time in db.execute(f"{query} ORDER BY time, reservation", ids)
             ]
 
+    def forget(self, now: float) -> None:
+        """Deletes all keys whose amounts have long been out of their window."""
+        is_more = True
+        while is_more:
+            with self._tables.transaction() as db:
+                is_more = self._forget_some(db, now, _PAGE)
+
     def _close(self, reservation: str, *, counts: bool) -> None:
         query = "SELECT counter, key, amount FROM amounts WHERE reservation = ? AND pending = 1"
         with self._tables.connected() as db:
@@ -102,15 +110,17 @@ class TableCounters:
             for counter, key, amount in db.execute(query, (reservation,)).fetchall():
                 _settle(db, (reservation, counter, key), amount, counts=counts)
 
-    def _forget_some(self, db: StatementRunner, now: float) -> None:
-        """Deletes keys whose amounts have long been out of their window, a few at each reservation."""
-        query = "SELECT counter, key FROM keys WHERE expires < ? LIMIT ?"
-        for row in db.execute(query, (now, _SWEPT)).fetchall():
+    def _forget_some(self, db: StatementRunner, now: float, limit: int = _SWEPT) -> bool:
+        """Deletes keys whose amounts have long been out of their window, a few at each reservation; whether any."""
+        query, deleted = "SELECT counter, key FROM keys WHERE expires < ? LIMIT ?", False
+        for row in db.execute(query, (now, limit)).fetchall():
             if (
                 self._tables.try_lock(db, _lock(*row))
                 and db.execute("DELETE FROM keys WHERE counter = ? AND key = ? AND expires < ?", (*row, now)).rowcount
             ):
                 db.execute("DELETE FROM amounts WHERE counter = ? AND key = ?", row)
+                deleted = True
+        return deleted
 
 
 def _lock(counter: str, key: str) -> str:

@@ -18,6 +18,7 @@ from guardagent.batch.records import read_case
 from guardagent.errors import GuardError
 from guardagent.policy.policies import Policies
 from guardagent.translation.drafts import RuleDraft
+from guardagent.types import rule_of_error
 
 _DATA = ("facts", "context", "state", "principal")
 _MOST_RULES = 30  # that are satisfied for one call
@@ -63,7 +64,7 @@ def _denying(policies: Policies, record: Mapping[str, Any], about: Collection[st
         verdict = judge_case(policies, read_case(line, "a case", 1, policies.failed_output))
     except (GuardError, TypeError, ValueError):
         return list(policies.ids)
-    names = (*verdict.rules, *(error.partition(": ")[0] for error in verdict.errors))
+    names = (*verdict.rules, *(rule_of_error(error, policies.ids) for error in verdict.errors))
     return [name for name in dict.fromkeys(names) if name not in about]
 
 

@@ -32,7 +32,7 @@ from guardagent.translation.examination.examined import (
     lint_problems,
 )
 from guardagent.translation.samples import conceal, read_records, short
-from guardagent.types import Verdict, thaw
+from guardagent.types import Verdict, rule_of_error, thaw
 
 __all__ = ["examine", "examine_policy"]
 
@@ -173,8 +173,10 @@ class _Executions:
         if at is None or verdict.label == 0 or not _is_executed(trace.steps[at]):
             return
         tool = trace.steps[at].event.tool
-        counts, names = (self._denied, verdict.rules) if verdict.rules else (self._unknown, verdict.errors)
-        for name in (name for name in names if name.partition(": ")[0] not in left_out):
+        counts, rules = self._denied, {rule: rule for rule in verdict.rules}
+        if not rules:
+            counts, rules = self._unknown, {error: rule_of_error(error, self._policies.ids) for error in verdict.errors}
+        for name in (name for name, rule in rules.items() if rule not in left_out):
             counts[name, tool] += 1
             self._examples.setdefault((name, tool), _shown_call(trace, at))
 
@@ -187,13 +189,12 @@ class _Executions:
             )
             yield Problem("too_tight", text, rule, example=self._examples[rule, tool])
         for (error, tool), count in self._unknown.most_common(_MOST_UNKNOWN):
-            rule = error.partition(": ")[0]
             text = (
                 f"{count} of {self._calls[tool]} executed calls of {tool!r} are denied only because something is "
                 f"unknown: {error:.300}; record it, or test it with 'known'"
             )
-            known = rule if rule in self._policies.ids else ""
-            yield Problem("unknown_in_traces", text, known, example=self._examples[error, tool])
+            rule = rule_of_error(error, self._policies.ids)
+            yield Problem("unknown_in_traces", text, rule, example=self._examples[error, tool])
         if (more := len(self._unknown) - _MOST_UNKNOWN) > 0:
             yield Problem("unknown_in_traces", f"{more} more values are unknown in executed calls")
 

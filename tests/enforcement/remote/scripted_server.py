@@ -56,6 +56,7 @@ class ScriptedServer:
         gone: whether open connections end without an answer, too.
         delayed: the number of answers that wait now.
         takes_outcomes: whether outcomes may come with a check.
+        states_timeouts: whether it is a server that states the time of a call.
     """
 
     faults: list[Fault] = field(default_factory=list)
@@ -71,6 +72,7 @@ class ScriptedServer:
     gone: bool = False
     delayed: int = 0
     takes_outcomes: bool = False
+    states_timeouts: bool = True
 
     def fault(self, operation: str) -> Fault | None:
         with self.lock:
@@ -97,6 +99,7 @@ class ScriptedServer:
         match operation:
             case "attachments":
                 about = {"reads_messages": False, "judges_answers": False, "takes_outcomes": self.takes_outcomes}
+                about |= {"states_timeouts": True} if self.states_timeouts else {}
                 return 201, {"id": "at_1", "coverage": [], **about}
             case "sessions":
                 return 201, {"id": body["id"]}

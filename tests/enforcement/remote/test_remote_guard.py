@@ -129,6 +129,18 @@ def test_an_outcome_is_sent_at_once_without_the_option_or_to_an_older_server(ser
         assert server.in_flight == []
 
 
+@pytest.mark.parametrize("states", [True, False])
+def test_an_older_server_that_limits_no_tool_is_reported_once(
+    server: ScriptedServer, states: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.states_timeouts = states
+    guard = guard_of(server)
+    for names in ("a", "ab"):
+        guard.attach([ToolSpec(name, {"type": "object"}) for name in names])
+        guard.before(replace(CALL, id=names))
+    assert [record.levelname for record in caplog.records if "'timeouts'" in record.message] == ["WARNING"][states:]
+
+
 @pytest.mark.parametrize("request_of", ["end", "answer", "refuse", "withdraw", "settle"])
 def test_every_other_request_follows_the_outcomes(joint: ScriptedServer, request_of: str) -> None:
     """In the order of the host."""

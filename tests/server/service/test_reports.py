@@ -112,8 +112,9 @@ class _Log:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def add(self, day: str) -> None:
-        fields = {"decision": "deny", "kind": "verdict", "policy": "p", "rules": ["r"], "time": f"{day}T00:00:00.000Z"}
+    def add(self, day: str, **fields: Any) -> None:
+        fields = {"rules": ["r"], **fields, "decision": "deny", "kind": "verdict", "policy": "p"}
+        fields["time"] = f"{day}T00:00:00.000Z"
         text = json.dumps(fields, separators=(",", ":"))
         self.entries.append(Entry(len(self.entries) + 1, text, "", ""))
 
@@ -135,6 +136,13 @@ def test_what_lies_before_a_gap_does_not_count() -> None:
         log.add("2026-01-07")
     counts.read(queries, "shop")
     assert (counts.first, counts.since[:10], counts.counts.total()) == (8, "2026-01-07", 3)
+
+
+def test_an_error_counts_for_its_rule_whatever_the_id() -> None:
+    log, counts = _Log(), LogCounts()
+    log.add("2026-01-01", rules=[], errors=["daily: limit: the counter is unknown"])
+    counts.read(cast("LogQueries", log), "shop", ["daily", "daily: limit"])
+    assert list(counts.counts) == [("p", "daily: limit", "2026-01-01", "unknown")]
 
 
 def test_a_slow_rule_is_first_and_its_time_is_its_own(tmp_path: Path) -> None:

@@ -390,11 +390,12 @@ def test_executed_calls_that_a_rule_denies_are_counted(traces: Path) -> None:
 
 def test_executed_calls_that_are_only_unknown_are_counted(traces: Path) -> None:
     """The message says what is unknown."""
-    text = policy(confirmed="forall(refund(amount=a), a < 10 || fact(user_confirmed) == true)")
+    rule = {"user: confirmed": "forall(refund(amount=a), a < 10 || fact(user_confirmed) == true)"}
+    text = policy(**rule)
     problem = examined("unknown_in_traces", text, traces=traces)[0]
     assert "2 of 2 executed calls of 'refund' are denied only because something is unknown" in problem.message
     assert "the fact 'user_confirmed' is unknown" in problem.message
-    assert problem.rule == "confirmed"
+    assert problem.rule == "user: confirmed"
 
 
 def test_a_file_of_cases_counts_their_histories(tmp_path: Path) -> None:
