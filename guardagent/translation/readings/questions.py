@@ -51,7 +51,13 @@ def loaded(draft: Draft, context: TranslationContext) -> Policies:
 def tools_of(context: TranslationContext) -> list[dict[str, Any]]:
     """The tools as `compare_rules` and `question` read them."""
     return [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in context.tools
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "outputSchema": tool.output_schema,
+        }
+        for tool in context.tools
     ]
 
 
