@@ -58,6 +58,14 @@ def test_raised_numbers_are_no_digits_of_the_text() -> None:
     assert find_quote("Pay late.² Stay¹ out", "late. Stay out")
 
 
+def test_a_note_is_read_with_the_sentence_that_has_its_mark() -> None:
+    page = "<p>Rooms of 5 km<sup>2</sup>.<p>Stay out!<sup>2</sup> Rest.<sup>12</sup><p><sup>2</sup> Not at night."
+    assert [(sentence.text, sentence.context) for sentence in read(page).sentences][-1] == (
+        "² Not at night.",
+        ("Stay out!²",),
+    )
+
+
 @pytest.mark.parametrize(
     "element",
     [
