@@ -20,16 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import ContentError, InputError, UnknownNameError
 from guardagent.policy.documents.html import walk
-from guardagent.policy.documents.sentences import (
-    RAISED,
-    Block,
-    Blocks,
-    DocumentFinding,
-    Sentence,
-    collapsed,
-    identity,
-    split,
-)
+from guardagent.policy.documents.sentences import Block, Blocks, DocumentFinding, Sentence, collapsed, identity, split
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -240,7 +231,7 @@ _REFERS_BACK = re.compile(
     r"in (?:that|this|these|those|such|both|either|all other|the other) cases?|else|the latter|the former|also)\b",
     re.IGNORECASE,
 )
-_NOTE = re.compile(f"[{RAISED}]+")
+_NOTE = re.compile("[⁰¹²³⁴-⁹]+")
 _LONGEST = 2000
 
 
@@ -324,7 +315,7 @@ class _Outline:
     def _reference(self, text: str) -> tuple[str, ...]:
         """The sentence with the raised mark of a note, or the one before, if this one means nothing without it."""
         if mark := _NOTE.match(text):
-            marked = re.compile(rf"(?:[^\W\d]{{3}}|[^\w\s]){mark[0]}(?![{RAISED}])").search  # no unit, no power
+            marked = re.compile(rf"(?:[^\W\d]{{3}}|[^\w\s]){mark[0]}(?!{_NOTE.pattern})").search  # no unit, no power
             return tuple(sentence.text for sentence in self.sentences if marked(sentence.text))[:1]
         before = self.sentences[-1] if self.sentences else None
         return (before.text,) if before and before.kind in _SPLIT and _REFERS_BACK.match(text) else ()

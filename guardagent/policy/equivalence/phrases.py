@@ -44,8 +44,8 @@ def read_tools(tools: Any) -> dict[str, ToolDescription]:
 
     Args:
         tools: names, or objects with `name`, `description` and a schema under `inputSchema`, `input_schema` or
-            `parameters`, or `{"type": "function", "function": {...}}`; also a mapping of names to such objects. An
-            `outputSchema` is the schema of the output.
+            `parameters`, or `{"type": "function", "function": {...}}`; also a mapping of names to such objects. The
+            schema of the output is under `outputSchema` or `output_schema`.
 
     Raises:
         InputError: an entry has no name, or a wrong type.
@@ -75,7 +75,7 @@ def _read(value: Any, at: int) -> ToolDescription:
         str(value.get("description") or ""),
         None if schema is None else {key: schema_of(properties[key]) for key in properties},
         frozenset(name for name in (schema or {}).get("required") or () if isinstance(name, str)),
-        schema_of(value.get("outputSchema")),
+        schema_of(value.get("outputSchema") or value.get("output_schema")),
     )
 
 
