@@ -119,7 +119,7 @@ class ConditionVariants:
             case ast.Compare(left, operator, right):
                 if operator in _BOUNDARY:
                     yield "limit moved", ast.Compare(left, _BOUNDARY[operator], right)  # type: ignore[arg-type]
-            case ast.Constant(value) if not isinstance(value, str | bool):
+            case ast.Constant(int() | Fraction() as value) if not isinstance(value, bool):
                 near = _near(value, 86_400 if value and value % 86_400 == 0 else None)  # a date has no seconds
                 yield from (("limit moved", ast.Constant(limit)) for limit in near)
             case ast.ListOf(items) | ast.SetOf(items) if len(items) > 1:

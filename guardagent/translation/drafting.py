@@ -549,9 +549,12 @@ def _changed(rule: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _rule_draft(content: Mapping[str, Any], place: str, existing: Existing = NOTHING) -> RuleDraft:
-    """A rule; with the cases of one of its id that its author was not shown. Without quotes, it changes that one."""
+    """A rule; with the cases of one of its id that its author was not shown.
+
+    Without quotes, or without the rule itself, it changes that one.
+    """
     before, shown = existing.get(str(content.get("id")), (None, None))
-    is_change = before is not None and "quotes" not in content
+    is_change = before is not None and not ("quotes" in content and {"temporal", "solver"} & content.keys())
     own = [key for key in ("id", "quotes", "cases") if key in content]
     keys = {key: content[key] for key in own}
     entry = entry_of(_RuleAnswer, {"quotes": [], **keys} if is_change else keys, place)
@@ -564,7 +567,7 @@ def _rule_draft(content: Mapping[str, Any], place: str, existing: Existing = NOT
         return rule
     cases = with_cases(before, entry.cases, () if is_change else [str(case.get("id")) for case in shown.cases]).cases
     if is_change:
-        return replace(before, rule=_changed(before.rule, rule.rule), cases=cases)
+        return replace(before, rule=_changed(before.rule, rule.rule), quotes=quotes or before.quotes, cases=cases)
     return replace(rule, cases=cases)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -50,8 +50,8 @@ def save_groups(folder: Path, groups: Iterable[SentenceGroup], context: Translat
     save_text(folder / _FILE, json.dumps(records, ensure_ascii=False, indent=1))
 
 
-def load_groups(folder: Path, context: TranslationContext, sentences: Collection[int]) -> tuple[SentenceGroup, ...]:
-    """Reads the groups of a folder that consist of some of the given sentences, with their present numbers.
+def load_groups(folder: Path, context: TranslationContext) -> tuple[SentenceGroup, ...]:
+    """Reads the groups of a folder whose sentences are all in the document, with their present numbers.
 
     Raises:
         ContentError: the file is not a record of groups.
@@ -71,7 +71,7 @@ def load_groups(folder: Path, context: TranslationContext, sentences: Collection
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ContentError(f"is not a record of open questions ({error}); delete it", path) from None
-    return tuple(group for group in groups if {*group.sentences} <= {*sentences})
+    return tuple(groups)
 
 
 # --- the translation
@@ -188,8 +188,9 @@ class _Run:
 
     def run(self) -> Translation:
         state, previous = self._state, self._state.standing.lines
-        drafted = load_groups(self._folder, state.context, state.standing.translate) if previous.content else ()
-        Stages(state, self._model, self._progress).run(drafted)
+        unsettled = load_groups(self._folder, state.context) if previous.content else ()
+        translate = {*state.standing.translate}
+        Stages(state, self._model, self._progress).run([each for each in unsettled if {*each.sentences} <= translate])
         self._progress("Assembly and examination of the policy")
         drafts = (*state.standing.drafts, *(reading.draft for reading in state.readings))
         title = f"Translated from {state.context.path.name}; see {review_path(self._path).name}"
@@ -200,9 +201,9 @@ class _Run:
         review = kept_confirmations(state.previous, Recording(state).review(self._model.usage, self._path.parent))
         if state.is_interrupted or not assembly.text:
             return Translation(review, summarize(review), (), 3 if state.is_interrupted else outcome(review) or 1)
-        save_groups(
-            self._folder, (reading.group for reading in state.readings if reading.readings == "open"), state.context
-        )
+        left = (group for group in unsettled if not translate.intersection(group.sentences))
+        new = (reading.group for reading in state.readings if reading.readings == "open")
+        save_groups(self._folder, (*left, *new), state.context)
         is_new = bool(previous.content) and self._path.read_text(encoding="utf-8") != assembly.text
         before = self._path.with_suffix(f".previous{self._path.suffix}") if is_new else None
         with shared_folder_lock(self._path.parent):  # so that nobody answers or confirms in between

@@ -180,6 +180,7 @@ REFUNDED = {"properties": {"amount": {"type": "integer"}, "order_id": {"type": "
 TOOLS = [
     {"name": "refund", "description": "Refund a payment. Takes a while.", "inputSchema": REFUNDED},
     {"name": "login", "inputSchema": {"properties": {}}},
+    {"name": "find_parcel", "outputSchema": {"properties": {"place": {"enum": ["here", "lost"]}}}},
 ]
 QUESTIONS = """
 The agent refunds a payment with amount 500 (exactly the limit). Allowed?
@@ -197,6 +198,9 @@ The agent gets the order with order id A. Now the agent refunds a payment with a
 The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?
   forall(refund(), some(login()))
   forall(refund(), count(login()) > 0)
+The agent finds the parcel, and learns that place is lost. Now the agent calls ship. Allowed?
+  forall(ship(), output(last(find_parcel())).place == "here")
+  forall(ship(), known(output(last(find_parcel())).place))
 The conversation ends. Is everything done that has to be done?
   exists(summary(), true)
   G !tool:x

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from guardagent.errors import InputError
-from guardagent.policy.documents.sentences import Block, Blocks, DocumentFinding, Kind, collapsed
+from guardagent.policy.documents.sentences import RAISED, Block, Blocks, DocumentFinding, Kind, collapsed
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -20,6 +20,7 @@ _INLINE = frozenset(
 )
 """All other elements are blocks: an unknown one ends a paragraph."""
 
+_TO_RAISED = str.maketrans("0123456789", RAISED)
 _BLOCKS_IN_CELLS = "table, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, pre, p + p"
 _UNSHOWN = {
     "script": "a script",
@@ -95,7 +96,10 @@ class _Walker:
         elif tag in ("img", "input"):
             self._text(_attribute(node, "alt" if tag == "img" else "value"))
         elif tag in _INLINE:
+            at = len(self._buffer)
             self._content(node, kind, depth)
+            if tag == "sup" and (number := "".join(self._buffer[at:]).strip()).isdecimal():
+                self._buffer[at:] = [number.translate(_TO_RAISED)]  # a footnote's mark or a power, no digit of the text
         elif (special := getattr(self, f"_{_READERS.get(tag, '')}", None)) is not None:
             self._flush(kind, depth)
             special(node, kind, depth)

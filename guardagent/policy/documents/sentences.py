@@ -21,7 +21,13 @@ from typing import Literal
 
 # --- splitting
 
-_STOP = re.compile(r"""(?:(?<![.!?…؟।])[.!?…؟।]++[)\]}"'”’»*_]*(?:\[\d+\])*(?=\s|$))|[。！？]+[」』”）]*|\n\s*+""")  # noqa: RUF001 - typographic
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+"""Digits of footnote marks and powers."""
+
+_STOP = re.compile(
+    rf"""(?:(?<![.!?…؟।])[.!?…؟।]++[)\]}}"'”’»*_{RAISED}]*(?:\[\d+\])*(?=\s|$))"""  # noqa: RUF001 - typographic
+    r"""|[。！？]+[」』”）]*|\n\s*+"""  # noqa: RUF001 - typographic
+)
 """The end of a sentence, perhaps; a line feed stands for a line break that the author wrote."""
 
 _NEXT = re.compile(r"""\s*[("'“‘«\[{*_¿¡]*([\w$€£¥#§])""")  # noqa: RUF001 - typographic
@@ -267,7 +273,8 @@ def collapsed(text: str) -> str:
 
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts without spaces: each sign
-    r"|(?:(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])[\w\u0300-\u036f])+(?:[.,]\d+)*|[%$€£<>=+/#@]"
+    rf"|(?:(?![\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af{RAISED}])[\w\u0300-\u036f])+(?:[.,]\d+)*"
+    r"|[%$€£<>=+/#@]"
 )
 _GAP = re.compile(r"…|\.{3,}|\[\s*…\s*\]")
 

@@ -231,6 +231,7 @@ _REFERS_BACK = re.compile(
     r"in (?:that|this|these|those|such|both|either|all other|the other) cases?|else|the latter|the former|also)\b",
     re.IGNORECASE,
 )
+_NOTE = re.compile("[⁰¹²³⁴-⁹]+")
 _LONGEST = 2000
 
 
@@ -312,7 +313,10 @@ class _Outline:
         return tuple(text for depth, text in introductions if depth or _INTRODUCES.search(text))
 
     def _reference(self, text: str) -> tuple[str, ...]:
-        """The sentence before, if this one means nothing without it."""
+        """The sentence with the raised mark of a note, or the one before, if this one means nothing without it."""
+        if mark := _NOTE.match(text):
+            marked = re.compile(rf"(?:[^\W\d]{{3}}|[^\w\s]){mark[0]}(?!{_NOTE.pattern})").search  # no unit, no power
+            return tuple(sentence.text for sentence in self.sentences if marked(sentence.text))[:1]
         before = self.sentences[-1] if self.sentences else None
         return (before.text,) if before and before.kind in _SPLIT and _REFERS_BACK.match(text) else ()
 

@@ -29,12 +29,14 @@ class ToolDescription:
         description: its description; empty if it has none.
         arguments: the JSON schema of each argument; None if they are not known.
         required: the arguments that it needs.
+        output: the JSON schema of its output; empty if it is unknown.
     """
 
     name: str
     description: str = ""
     arguments: Mapping[str, Mapping[str, Any]] | None = None
     required: frozenset[str] = field(default_factory=frozenset)
+    output: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_tools(tools: Any) -> dict[str, ToolDescription]:
@@ -42,7 +44,8 @@ def read_tools(tools: Any) -> dict[str, ToolDescription]:
 
     Args:
         tools: names, or objects with `name`, `description` and a schema under `inputSchema`, `input_schema` or
-            `parameters`, or `{"type": "function", "function": {...}}`; also a mapping of names to such objects.
+            `parameters`, or `{"type": "function", "function": {...}}`; also a mapping of names to such objects. The
+            schema of the output is under `outputSchema` or `output_schema`.
 
     Raises:
         InputError: an entry has no name, or a wrong type.
@@ -66,16 +69,19 @@ def _read(value: Any, at: int) -> ToolDescription:
     if not isinstance(name, str) or not name:
         raise InputError(f"tools[{at}] has no name; expected the name of a tool, or an object with 'name' and a schema")
     schema = next((value[key] for key in _SCHEMAS if isinstance(value.get(key), Mapping)), None)
-    if schema is None:
-        return ToolDescription(name, str(value.get("description") or ""))
-    arguments = {
-        key: property_schema if isinstance(property_schema, Mapping) else {}
-        for key, property_schema in (schema.get("properties") or {}).items()
-    }
-    required = frozenset(
-        required_name for required_name in schema.get("required") or () if isinstance(required_name, str)
+    properties = (schema or {}).get("properties") or {}
+    return ToolDescription(
+        name,
+        str(value.get("description") or ""),
+        None if schema is None else {key: schema_of(properties[key]) for key in properties},
+        frozenset(name for name in (schema or {}).get("required") or () if isinstance(name, str)),
+        schema_of(value.get("outputSchema") or value.get("output_schema")),
     )
-    return ToolDescription(name, str(value.get("description") or ""), arguments, required)
+
+
+def schema_of(value: Any) -> Mapping[str, Any]:
+    """A JSON schema; one that allows everything for another value."""
+    return value if isinstance(value, Mapping) else {}
 
 
 # --- phrases

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from guardagent.policy.equivalence.draft import ABSENT, ComparedDraft, Path, Scenario, changed, value_at
-from guardagent.policy.equivalence.phrases import OTHER, ToolDescription
+from guardagent.policy.equivalence.phrases import OTHER, ToolDescription, schema_of
 from guardagent.policy.equivalence.places import ITEMS, KEY, Place, PlaceUse, PolicyPlaces, near
 from guardagent.policy.language.values import kind_of
 from guardagent.policy.logic.search import choices, schema_allows
@@ -130,8 +130,13 @@ class Variations:
         return [*(inner.constants.values() if inner is not None else ()), *_distinct([*whole, *parts])]
 
     def _schema(self, place: Place) -> Mapping[str, Any]:
-        tool = self._tools.get(place[1]) if place[0] == "args" and len(place) == 3 else None
-        return {} if tool is None or tool.arguments is None else tool.arguments.get(place[2], {})
+        tool = self._tools.get(place[1]) if place[0] in ("args", "output") else None
+        if tool is None:
+            return {}
+        schema = tool.output if place[0] == "output" else {"properties": tool.arguments}
+        for key in place[2:]:
+            schema = schema_of(schema.get("items") if key == ITEMS else schema_of(schema.get("properties")).get(key))
+        return schema
 
     def _principals(self, field: str) -> list[Any]:
         use = self.places.uses.get(("principal", field), PlaceUse())

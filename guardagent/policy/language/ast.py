@@ -87,9 +87,10 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Constant(Term):
-    """A literal, or a table of the policy file: a frozen mapping or list."""
+    """A literal, or a table of the policy file: a frozen mapping or list, and its name there."""
 
     value: Any
+    name: str = field(default="", compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(str(self.value)) if isinstance(self.value, Mapping | tuple) else hash(self.value)

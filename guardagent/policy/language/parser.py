@@ -158,9 +158,9 @@ def _constant(_: Printer, node: ast.Constant | ast.ExactValue) -> str:
     value = node.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | tuple | Mapping):
-        return _quoted(value) if isinstance(value, str) else shown(value)
-    return number_text(value)
+    if isinstance(value, tuple | Mapping):  # no literal: the rule has its name
+        return getattr(node, "name", "") or shown(value)
+    return _quoted(value) if isinstance(value, str) else number_text(value)
 
 
 def _regex(text: str) -> str:

@@ -678,7 +678,8 @@ class RuleParser:
         """The value of a constant, or of a definition without parameters; None if the name is neither."""
         declared = self._declared
         if (constant := declared.find(name, declared.constants)) is not None:
-            return ast.Variable(constant) if declared.keeps_names else _constant_term(declared.constants[constant])
+            value = declared.constants[constant]
+            return ast.Variable(constant) if declared.keeps_names else _constant_term(value, constant)
         defined = declared.find(name, declared.definitions)
         return None if defined is None else self._expanded(defined, (), where, scope)
 
@@ -814,10 +815,10 @@ def _is_of_sources(node: ast.Term) -> bool:
     return isinstance(node, ast.Sources)
 
 
-def _constant_term(value: Any) -> ast.Term:
+def _constant_term(value: Any, name: str) -> ast.Term:
     if isinstance(value, tuple) and not any(isinstance(item, tuple | Mapping) for item in value):
         return ast.ListOf(tuple(map(ast.Constant, value)))
-    return ast.Constant(value)
+    return ast.Constant(value, name)
 
 
 def _path(tree: Node) -> tuple[str, ...]:

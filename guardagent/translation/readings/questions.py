@@ -50,9 +50,8 @@ def loaded(draft: Draft, context: TranslationContext) -> Policies:
 
 def tools_of(context: TranslationContext) -> list[dict[str, Any]]:
     """The tools as `compare_rules` and `question` read them."""
-    return [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in context.tools
-    ]
+    keys = ("name", "description", "parameters", "output_schema")
+    return [{key: getattr(tool, key) for key in keys} for tool in context.tools]
 
 
 class WholeDocument:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from guardagent.errors import InputError
 from guardagent.policy.documents import parse_document
-from guardagent.policy.documents.sentences import PolicyDocument
+from guardagent.policy.documents.sentences import PolicyDocument, find_quote
 
 PAGE = """<!doctype html><html><head><style>p{color:red}</style></head><body>
 <h1>Policy</h1><p>Ask&nbsp;first.<p>Then <b>book</b>.
@@ -45,6 +45,25 @@ def test_a_page_is_read_by_its_structure() -> None:
         ("code", "if a:\n    b", ()),
     ]
     assert read(PAGE).sentences[-1].place == "line 6"
+
+
+def test_raised_numbers_are_no_digits_of_the_text() -> None:
+    """Nor words of a quote."""
+    page = "<p>Pay late.<sup>2</sup> Stay <b>out</b>.<sup><a>12</a></sup> Use 10<sup>3</sup> g by the 1<sup>st</sup>."
+    assert [sentence.text for sentence in read(page).sentences] == [
+        "Pay late.²",
+        "Stay out.¹²",
+        "Use 10³ g by the 1st.",
+    ]
+    assert find_quote("Pay late.² Stay¹ out", "late. Stay out")
+
+
+def test_a_note_is_read_with_the_sentence_that_has_its_mark() -> None:
+    page = "<p>Rooms of 5 km<sup>2</sup>.<p>Stay out!<sup>2</sup> Rest.<sup>12</sup><p><sup>2</sup> Not at night."
+    assert [(sentence.text, sentence.context) for sentence in read(page).sentences][-1] == (
+        "² Not at night.",
+        ("Stay out!²",),
+    )
 
 
 @pytest.mark.parametrize(

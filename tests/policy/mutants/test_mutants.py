@@ -118,16 +118,19 @@ def test_the_number_is_bounded() -> None:
 
 
 def test_constants_and_definitions_are_expanded() -> None:
-    """A limit that is a constant moves too."""
+    """A limit that is a constant moves too; a table stays."""
     data = {
         "version": 1,
-        "constants": {"limit": 5},
+        "constants": {"limit": 5, "limits": {"table": {"ann": 9}}},
         "define": {"small(x)": "x <= limit"},
-        "policies": [{"id": "a", "temporal": "forall(pay(amount=a), small(a))"}],
+        "policies": [
+            {"id": "a", "temporal": "forall(pay(amount=a), small(a))"},
+            {"id": "b", "temporal": "forall(pay(amount=a, to=t), a <= limits[t])"},
+        ],
     }
-    assert "forall(pay(amount=a), a <= 6)" in {
-        mutant.text for mutant in mutants_of(load_policies(data=data), "a").mutants
-    }
+    loaded = load_policies(data=data)
+    assert "forall(pay(amount=a), a <= 6)" in {mutant.text for mutant in mutants_of(loaded, "a").mutants}
+    assert "forall(pay(amount=a, to=t), a < limits[t])" in {mutant.text for mutant in mutants_of(loaded, "b").mutants}
 
 
 def test_an_equivalent_mutant_is_recognised() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from guardagent.errors import InputError
+from guardagent.policy.documents import read_document
 from guardagent.policy.review.record import NeededFact
 from guardagent.translation.drafts import Ambiguity, Draft, Problem
 from guardagent.translation.examination import examine, examine_policy
@@ -233,6 +234,14 @@ def test_layout_case_and_gaps_do_not_matter(number: int, quote: str) -> None:
     """A heading can be quoted too, but it is short."""
     reported = problems(draft(rule(quotes={number: quote}), sentences=(number,)), "grounding")
     assert [problem.message for problem in reported if "short" not in problem.message] == []
+
+
+def test_a_whole_cell_is_no_short_quote(tmp_path: Path) -> None:
+    (tmp_path / "policy.md").write_text("| kind | most |\n|---|---|\n| fast refund | 50 dollars, or euros |\n")
+    document = read_document(tmp_path / "policy.md")
+    for quote, count in (("50", 1), ("refund", 1), ("Fast refund", 0), ("fast refund | 50 dollars, or euros", 0)):
+        of = draft(rule(quotes={2: quote}), sentences=(2,))
+        assert len(problems(of, "grounding", document=document)) == count, quote
 
 
 def test_parts_of_a_quote_keep_their_order() -> None:

@@ -225,7 +225,7 @@ def test_a_draft_for_other_tools_is_not_used(serve: Serve, folder: Path) -> None
 
 @pytest.mark.slow
 def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, folder: Path) -> None:
-    """Without another request: the author wrote the rules by both readings."""
+    """Without another request, also after runs without an answer: the author wrote the rules by both readings."""
     serve(pharmacist(first=AMBIGUOUS))
     result = translated(folder)
     assert result.outcome == 1
@@ -235,6 +235,7 @@ def test_two_readings_become_a_question_and_its_answer_decides(serve: Serve, fol
     assert "reads the record with patient p1" in question.text, "the situation is one that the whole document allows"
     assert [choice.answer for choice in question.choices] == ["allowed", "not allowed"]
     assert "n < 30" in (folder / "policies.yaml").read_text(), "the stricter one stands until there is an answer"
+    assert translated(folder).outcome == 1
     answered(folder, lambda choice: choice.allowed is True)
     server = serve(pharmacist(first=AMBIGUOUS))
     result = translated(folder)
