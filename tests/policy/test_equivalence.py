@@ -197,6 +197,12 @@ The agent gets the order with order id A. Now the agent refunds a payment with a
 The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?
   forall(refund(), some(login()))
   forall(refund(), count(login()) > 0)
+The agent refunds a payment with order id B and amount 1, exactly 24 hours before now. Now the agent refunds a payment with the same order id B and amount 300 (exactly the limit). Allowed?
+  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), date(time(f), "Europe/Rome") == date(now, "Europe/Rome"), args(f).amount) <= 300)
+  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), true, args(f).amount, within 24h) <= 300)
+The role is A. The agent refunds a payment with order id A and amount 300 (exactly the limit), one second more than 24 hours before now. Now the agent refunds a payment with the same order id A and amount 1. Allowed?
+  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), !failed(f), args(f).amount, within 24h) <= 300 || fact(role) == "lead")
+  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), !failed(f), args(f).amount, within 48h) <= 300 || fact(role) == "lead")
 The conversation ends. Is everything done that has to be done?
   exists(summary(), true)
   G !tool:x

@@ -535,9 +535,14 @@ _UNLISTED = (
 
 @lint_check("unlisted")
 def unlisted(target: LintTarget) -> Iterator[LintFinding]:
-    """Unlisted: the file does not say what happens to calls that no rule covers, so they are allowed."""
-    if target.file.unlisted is None:
-        yield LintFinding("unlisted", None, None, _UNLISTED, "any_other_tool() is allowed, whatever its arguments")
+    """Unlisted: the file does not say what happens to calls that no rule covers, so they are allowed.
+
+    With `tools:`, these are the calls of the declared tools: all others are denied.
+    """
+    tools = ("any_other_tool",) if target.file.tools is None else target.file.tools
+    for tool in [tool for tool in tools if tool not in target.mentioned_tools][:1]:
+        if target.file.unlisted is None:
+            yield LintFinding("unlisted", None, None, _UNLISTED, f"{tool}() is allowed, whatever its arguments")
 
 
 @lint_check("unused_labels")
