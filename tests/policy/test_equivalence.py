@@ -197,12 +197,6 @@ The agent gets the order with order id A. Now the agent refunds a payment with a
 The agent logs the user in, which fails. Now the agent refunds a payment. Allowed?
   forall(refund(), some(login()))
   forall(refund(), count(login()) > 0)
-The agent refunds a payment with order id B and amount 1, exactly 24 hours before now. Now the agent refunds a payment with the same order id B and amount 300 (exactly the limit). Allowed?
-  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), date(time(f), "Europe/Rome") == date(now, "Europe/Rome"), args(f).amount) <= 300)
-  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), true, args(f).amount, within 24h) <= 300)
-The role is A. The agent refunds a payment with order id A and amount 300 (exactly the limit), one second more than 24 hours before now. Now the agent refunds a payment with the same order id A and amount 1. Allowed?
-  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), !failed(f), args(f).amount, within 24h) <= 300 || fact(role) == "lead")
-  forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), !failed(f), args(f).amount, within 48h) <= 300 || fact(role) == "lead")
 The conversation ends. Is everything done that has to be done?
   exists(summary(), true)
   G !tool:x
@@ -216,6 +210,28 @@ def test_a_question_has_plain_words(expected: str, first: str, second: str) -> N
     assert isinstance(comparison, Different)
     assert question(comparison.witness, TOOLS) == expected
     assert question(comparison.witness, TOOLS, "No  exceptions.") == f'"No exceptions." {expected}'
+
+
+SPENT = "forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), {}, args(f).amount{}) <= 300{})"
+
+
+def test_a_question_has_no_name_of_a_zone() -> None:
+    """The ids of calls that are summed are not compared with what else stands in the rule."""
+    today = 'date(time(f), "Europe/Rome") == date(now, "Europe/Rome")'
+    comparison = compare_rules(SPENT.format(today, "", ""), SPENT.format("true", ", within 24h", ""), tools=TOOLS)
+    assert isinstance(comparison, Different)
+    assert comparison.outcomes == ("allowed", "denied")
+    assert comparison.witness.proposed is not None
+    assert comparison.witness.proposed.args["order_id"] in ("A", "B")
+
+
+def test_a_question_is_clear_where_a_value_away_from_it_decides() -> None:
+    """One reading denies the call, not only because the role is unknown."""
+    lead = ' || fact(role) == "lead"'
+    day, two = (SPENT.format("!failed(f)", f", within {hours}h", lead) for hours in (24, 48))
+    comparison = compare_rules(day, two, tools=TOOLS)
+    assert isinstance(comparison, Different)
+    assert comparison.outcomes == ("allowed", "denied")
 
 
 def test_an_answer_becomes_a_case() -> None:
