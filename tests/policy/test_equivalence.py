@@ -226,12 +226,13 @@ def test_a_question_has_no_name_of_a_zone() -> None:
 
 
 def test_a_question_is_clear_where_a_value_away_from_it_decides() -> None:
-    """One reading denies the call, not only because the role is unknown."""
+    """One reading denies the call, not only because the role is unknown; the role is one of the host's, if known."""
     lead = ' || fact(role) == "lead"'
     day, two = (SPENT.format("!failed(f)", f", within {hours}h", lead) for hours in (24, 48))
-    comparison = compare_rules(day, two, tools=TOOLS)
-    assert isinstance(comparison, Different)
-    assert comparison.outcomes == ("allowed", "denied")
+    for facts, role in (({}, "A"), ({"role": ["guest", "lead"]}, "guest")):
+        comparison = compare_rules(day, two, tools=TOOLS, facts=facts)
+        assert isinstance(comparison, Different)
+        assert (comparison.outcomes, comparison.witness.facts) == (("allowed", "denied"), {"role": role})
 
 
 def test_an_answer_becomes_a_case() -> None:
