@@ -394,9 +394,9 @@ def _unseen_calls(rule: ExaminedRule, cases: Sequence[Case], ids: Mapping[str, s
         says_failed = any(isinstance(each, ast.OfCall) and each.what == "failed" for each in ast.walk(node))
         if isinstance(node, _SEES_FAILED) and not says_failed and not tools & {*failed, "*"}:
             yield f"of {' or '.join(map(repr, sorted(tools)))} failed"
-        given = {argument.name for argument in pattern.arguments}
+        bound = {argument.name for argument in pattern.arguments}
         for tool in sorted(tools & ids.keys()):
-            free = [name for name in ids[tool] - given if not _differs(cases, tool, name, ids)]
+            free = [name for name in ids[tool] - bound if not _differs(cases, tool, name, ids)]
             if free:
                 yield f"of {tool!r} has another {' and another '.join(map(repr, sorted(free)))} than the call"
 

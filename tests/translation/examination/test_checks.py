@@ -119,8 +119,10 @@ def test_a_rule_that_denies_without_the_value_is_right(temporal: str) -> None:
 def earlier_problems(temporal: str, *earlier: dict[str, Any]) -> list[str]:
     history = [{"tool": "get_order", "args": {"order_id": "W1"}, "output": {}, "failed": False}, *earlier]
     cases = (case("one", 0, [], args={"order_id": "W1", "amount": 5}, history=history),)
-    found = problems(Draft((2,), (rule(temporal, cases=cases),)), "case")
-    return [problem.message for problem in found if "by the document, does it count" in problem.message]
+    draft = Draft((2,), (rule(temporal, cases=cases),))
+    return [
+        problem.message for problem in problems(draft, "case") if "by the document, does it count" in problem.message
+    ]
 
 
 @pytest.mark.parametrize(

@@ -378,7 +378,7 @@ def test_a_disputed_case_that_other_rules_deny_is_no_question() -> None:
 
 
 def test_a_case_that_its_reader_finds_unclear_goes_back_to_its_author() -> None:
-    """Who sees no other reading then is believed: the owner is told, and not asked."""
+    """An author who sees no other reading is believed: the owner gets a finding, and no question."""
     draft = with_case()
     unclear = {key: CaseReading(None, "100 may be too much.") for key in disputed(draft)}
     (problem,) = dispute_problems(disputes(draft.rules, unclear, CONTEXT))
