@@ -133,6 +133,9 @@ airline: what is denied because it was forgotten
 
 DATA = [
     *cases("""
+clinic: an appointment whose number may be a part of another one in the chat
+  underconstrained named cancel
+  named: forall(cancel(number=n), n in text(user)) ~ forall(cancel(number=n), mentions(text(user), n))
 bank: an account that is sought in an output of any shape
   underconstrained account_shown transfer
   account_shown: forall(transfer(to=i), some(f:get_accounts(), i in output(f)))

@@ -216,6 +216,29 @@ def test_a_question_has_plain_words(expected: str, first: str, second: str) -> N
     assert question(comparison.witness, TOOLS, "No  exceptions.") == f'"No exceptions." {expected}'
 
 
+SPENT = "forall(refund(order_id=o, amount=a), a + sum(f:refund(order_id=o), {}, args(f).amount{}) <= 300{})"
+
+
+def test_a_question_has_no_name_of_a_zone() -> None:
+    """The ids of calls that are summed are not compared with what else stands in the rule."""
+    today = 'date(time(f), "Europe/Rome") == date(now, "Europe/Rome")'
+    comparison = compare_rules(SPENT.format(today, "", ""), SPENT.format("true", ", within 24h", ""), tools=TOOLS)
+    assert isinstance(comparison, Different)
+    assert comparison.outcomes == ("allowed", "denied")
+    assert comparison.witness.proposed is not None
+    assert comparison.witness.proposed.args["order_id"] in ("A", "B")
+
+
+def test_a_question_is_clear_where_a_value_away_from_it_decides() -> None:
+    """One reading denies the call, not only because the role is unknown; the role is one of the host's, if known."""
+    lead = ' || fact(role) == "lead"'
+    day, two = (SPENT.format("!failed(f)", f", within {hours}h", lead) for hours in (24, 48))
+    for facts, role in (({}, "A"), ({"role": ["guest", "lead"]}, "guest")):
+        comparison = compare_rules(day, two, tools=TOOLS, facts=facts)
+        assert isinstance(comparison, Different)
+        assert (comparison.outcomes, comparison.witness.facts) == (("allowed", "denied"), {"role": role})
+
+
 def test_an_answer_becomes_a_case() -> None:
     """A second answer to the same question replaces the first one."""
     comparison = compare_rules("forall(pay(n=n), n <= 5)", "forall(pay(n=n), n < 5)")

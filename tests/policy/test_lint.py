@@ -67,6 +67,14 @@ def test_a_file_that_does_not_say_unlisted_is_reported(tmp_path: Path) -> None:
         assert lint(path) == []
 
 
+def test_tools_that_are_all_named_leave_no_unlisted_call(tmp_path: Path) -> None:
+    """With `tools:`, calls of others are denied anyway: the example is a declared tool, if there is one."""
+    path = tmp_path / "policies.yaml"
+    for more, examples in (("", []), (", send", ["send() is allowed, whatever its arguments"])):
+        path.write_text(f"version: 1\ntools: [wipe{more}]\npolicies: [{{id: a, temporal: G !tool:wipe}}]\n")
+        assert [finding.example for finding in lint(path) if finding.kind == "unlisted"] == examples
+
+
 def test_rules_of_different_scopes_are_not_compared(tmp_path: Path) -> None:
     """Each denies the calls of others; within one scope, they contradict and shadow each other as ever."""
     rules = "[{id: a, temporal: G !tool:pay, applies_to: {roles: [a]}}, {id: b, temporal: G !tool:pay%s}]"

@@ -13,7 +13,7 @@ from guardagent.policy.equivalence.draft import ComparedDraft, Comparison, Same,
 from guardagent.policy.equivalence.phrases import OTHER, ToolDescription, read_tools
 from guardagent.policy.equivalence.proofs import StepComparison, SymbolicComparison
 from guardagent.policy.equivalence.search import Minimization, Search, rank_of
-from guardagent.policy.equivalence.variations import Variations
+from guardagent.policy.equivalence.variations import NO_VALUES, Facts, Variations
 from guardagent.policy.lint.steps import SearchLimitError
 
 FIRST = 200  # conversations that are judged before the models of Z3
@@ -21,7 +21,9 @@ LAST = 6_000  # conversations that are judged after no proof was found
 UNCLEAR = 3_000  # conversations that are judged to find a clearer difference
 
 
-def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 5.0) -> Comparison:
+def compare_rules(
+    first: Any, second: Any, *, tools: Any = (), facts: Facts = NO_VALUES, seconds: float = 5.0
+) -> Comparison:
     """Decides whether two drafts give the same outcome in every conversation.
 
     An outcome is that a call is allowed, warned about, denied until a person approves, denied, denied with the end of
@@ -33,6 +35,7 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
         first: the first draft: policies, a formula, a rule as in a policy file, or a list of such rules.
         second: the second draft, in one of these forms.
         tools: the tools that exist, as names or as descriptions with JSON schemas.
+        facts: strings that facts of the host can be, by their names, for a witness.
         seconds: the time limit.
 
     Returns:
@@ -42,14 +45,19 @@ def compare_rules(first: Any, second: Any, *, tools: Any = (), seconds: float = 
         InputError: a draft or a tool is invalid.
     """
     drafts = ComparedDraft(first), ComparedDraft(second)
-    return _RuleComparison(*drafts, read_tools(tools), seconds).run()
+    return _RuleComparison(*drafts, read_tools(tools), facts, seconds).run()
 
 
 class _RuleComparison:
     def __init__(
-        self, first: ComparedDraft, second: ComparedDraft, tools: Mapping[str, ToolDescription], seconds: float
+        self,
+        first: ComparedDraft,
+        second: ComparedDraft,
+        tools: Mapping[str, ToolDescription],
+        facts: Facts,
+        seconds: float,
     ) -> None:
-        self._first, self._second, self._tools = first, second, tools
+        self._first, self._second, self._tools, self._facts = first, second, tools, facts
         self._until = time.monotonic() + seconds
         self._undecided: list[str] = []
 
@@ -82,7 +90,7 @@ class _RuleComparison:
 
     @cached_property
     def _variations(self) -> Variations:
-        return Variations((self._first, self._second), self._tools)
+        return Variations((self._first, self._second), self._tools, self._facts)
 
     @cached_property
     def _search(self) -> Search:

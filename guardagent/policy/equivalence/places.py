@@ -191,10 +191,9 @@ class PolicyPlaces:
     def _comparison(self, left: Any, operator: str, right: Any, names: Mapping[str, Sequence[Place]]) -> None:
         self._direct(left, operator, right, names)
         nodes = [*ast.walk(left), *ast.walk(right)]
-        constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
         constants = [
             constant
-            for constant in constants
+            for constant in [*_constants(left), *_constants(right)]
             if not isinstance(constant, bool) or ast.Constant(constant) in (left, right)
         ]
         places = [*self._deep(left, names), *self._deep(right, names)]
@@ -244,7 +243,7 @@ class PolicyPlaces:
         inner = dict(names)
         for pattern, _ in _patterns_of(node):
             self._bind(pattern, inner)
-        return [place for child in ast.children(node) for place in self._deep(child, inner)]
+        return [place for part in _value_parts(node) for place in self._deep(part, inner)]
 
     def _places(self, node: Any, names: Mapping[str, Sequence[Place]]) -> list[Place]:
         """The places of the value of a term; none if it is computed."""
@@ -341,6 +340,18 @@ def _patterns_of(node: Any) -> Iterator[tuple[ast.Pattern, bool]]:
         yield pattern, not isinstance(node, ast.Forall | ast.Before)
     if isinstance(partner := getattr(node, "partner", None), ast.Pattern):
         yield partner, True
+
+
+def _value_parts(node: Any) -> list[Any]:
+    """The parts of a term without calls and comparisons: what these read is not compared with the other side."""
+    return [part for part in ast.children(node) if not isinstance(part, ast.Pattern | ast.Compare)]
+
+
+def _constants(node: Any) -> Iterator[Any]:
+    if isinstance(node, ast.Constant):
+        yield node.value
+    for part in _value_parts(node):
+        yield from _constants(part)
 
 
 def _literals(terms: Sequence[Any]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ import datetime as dt
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -142,7 +143,7 @@ class Search:
     """
 
     def __init__(self, first: ComparedDraft, second: ComparedDraft, variations: Variations) -> None:
-        self._drafts = first.policies, second.policies
+        self._drafts, self._variations = (first.policies, second.policies), variations
         self._scenarios = self._all(variations)
         self.judged = 0
         self.best: Different | None = None
@@ -164,7 +165,9 @@ class Search:
         """
         end = self.judged + count
         while self.judged < end and time.monotonic() < until and not self._is_clear:
-            if self._take(witness_of(next(self._scenarios))):
+            scenario = next(self._scenarios)
+            if self._take(witness_of(scenario)):  # a clearer one is often near
+                self._scenarios = chain(self._variations.neighbours(scenario), self._scenarios)
                 end = min(end, self.judged + MORE)
         return self.best
 

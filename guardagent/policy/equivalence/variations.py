@@ -83,6 +83,9 @@ _JSON_DEFAULTS: Mapping[str, Sequence[Any]] = {
 }
 _ROLE = "another_role"
 
+Facts = Mapping[str, Sequence[str]]
+NO_VALUES: Facts = {}
+
 
 class Variations:
     """The values of two drafts' places.
@@ -90,11 +93,14 @@ class Variations:
     Args:
         drafts: the drafts.
         tools: the descriptions of the tools.
+        facts: strings that facts can be.
     """
 
-    def __init__(self, drafts: Sequence[ComparedDraft], tools: Mapping[str, ToolDescription]) -> None:
+    def __init__(
+        self, drafts: Sequence[ComparedDraft], tools: Mapping[str, ToolDescription], facts: Facts = NO_VALUES
+    ) -> None:
         self.places = PolicyPlaces([draft.policies for draft in drafts])
-        self._tools = tools
+        self._tools, self._facts = tools, facts
         self.judged = sorted({tool for draft in drafts for tool in draft.tools})
         self._pools: dict[Place, list[Any]] = {}
 
@@ -114,6 +120,8 @@ class Variations:
         if use.moment:
             days = range(7 if self.places.clock else 1)
             return [*_moments(use, sorted(self.places.seconds), days)[:MAX_MOMENTS], ABSENT]
+        if place[0] == "fact" and (known := self._facts.get(".".join(place[1:]))):
+            return [*_distinct([*known, *use.constants.values()]), ABSENT][:MAX_VALUES]
         few = choices(schema) if schema else None
         values = list(few) if few is not None else _plain(use, self._items(place), schema)
         fitting = [value for value in values if not schema or schema_allows(schema, value) is not False]

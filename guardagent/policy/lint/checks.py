@@ -337,13 +337,15 @@ def _example_tool(pattern: ast.Pattern, target: LintTarget) -> str:
 
 @lint_check("searched_output")
 def searched_output(target: LintTarget) -> Iterator[LintFinding]:
-    """Underconstrained: `x in output(f)`, although nothing declares that the output is a string or a list."""
+    """Underconstrained: `x in output(f)`, which nothing declares to be a string or a list; and `x in text(user)`."""
     for rule in target.rules:
         for node in (node for read in rule.rules for node in ast.walk(read)):
+            tool = min(rule.tools) if len(rule.tools) == 1 else None
             match node:
                 case ast.Compare(item, "in", ast.OfCall("output") as output):
-                    tool = min(rule.tools) if len(rule.tools) == 1 else None
                     yield LintFinding("underconstrained", rule.id, tool, *_search_texts(item, output))
+                case ast.Compare(item, "in", ast.MessagesText() as messages) if not isinstance(item, ast.Constant):
+                    yield LintFinding("underconstrained", rule.id, tool, *_part_texts(item, messages))
 
 
 def _search_texts(item: ast.Term, output: ast.OfCall) -> tuple[str, str]:
@@ -355,6 +357,12 @@ def _search_texts(item: ast.Term, output: ast.OfCall) -> tuple[str, str]:
         f"word or id, '{sought} in keys({whole})' for a key, or name the field that is a list"
     )
     return message, f"a call after which {whole} is a mapping: whether it contains {sought} is unknown, so it is denied"
+
+
+def _part_texts(item: ast.Term, messages: ast.MessagesText) -> tuple[str, str]:
+    sought, whole = text_of(item), text_of(messages)
+    message = f"'{sought} in {whole}' finds any part of a longer word or id; write 'mentions({whole}, {sought})'"
+    return message, f'where {sought} is "W1", a message about "W10" satisfies it'
 
 
 @lint_check("optional_field")
@@ -535,9 +543,14 @@ _UNLISTED = (
 
 @lint_check("unlisted")
 def unlisted(target: LintTarget) -> Iterator[LintFinding]:
-    """Unlisted: the file does not say what happens to calls that no rule covers, so they are allowed."""
-    if target.file.unlisted is None:
-        yield LintFinding("unlisted", None, None, _UNLISTED, "any_other_tool() is allowed, whatever its arguments")
+    """Unlisted: the file does not say what happens to calls that no rule covers, so they are allowed.
+
+    With `tools:`, these are the calls of the declared tools: all others are denied.
+    """
+    tools = ("any_other_tool",) if target.file.tools is None else target.file.tools
+    for tool in [tool for tool in tools if tool not in target.mentioned_tools][:1]:
+        if target.file.unlisted is None:
+            yield LintFinding("unlisted", None, None, _UNLISTED, f"{tool}() is allowed, whatever its arguments")
 
 
 @lint_check("unused_labels")

@@ -281,7 +281,7 @@ def _ended(text: str) -> str:
 
 def _quotes(rule: RuleDraft) -> Iterator[str]:
     for number, words in sorted(rule.quotes.items()):
-        yield _comment(f'{number}: "{words}"', QUOTE)
+        yield from (_comment(f'{number}: "{line}"', QUOTE) for line in words.splitlines())
 
 
 def _without_quotes(above: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from guardagent._support.plugins import Plugins
 from guardagent.batch.cases import calls_of
+from guardagent.batch.records import Case
 from guardagent.batch.survivors import Survivors, concerns_the_end
 from guardagent.errors import name_hint
 from guardagent.policy.documents import Sentence
@@ -371,6 +372,59 @@ def _missing_cases(rule: ExaminedRule) -> Iterator[Problem]:
         yield problem_of(rule.draft, "case", f"{text} {unknown}")
 
 
+def check_earlier_calls(examined: ExaminedDraft) -> Iterator[Problem]:
+    """Finds rules that do not say whether an earlier call counts that failed, or has another id, and have no such case.
+
+    A rule that says so has a mutant that does not. Nothing is fatal.
+    """
+    several = Counter(name for tool in examined.context.tools for name in _free_strings(tool))
+    ids = {tool.name: {name for name in _free_strings(tool) if several[name] > 1} for tool in examined.context.tools}
+    for rule in examined.rules:
+        cases = [each.case for each in rule.cases if isinstance(each.case, Case) and each.case.proposed is not None]
+        lacking = list(dict.fromkeys(_unseen_calls(rule, cases, ids))) if cases else []
+        if lacking:
+            text = f"the cases lack one in which an earlier call {', and one in which a call '.join(lacking)}"
+            yield problem_of(rule.draft, "case", f"{text}; by the document, does it count?")
+
+
+def _free_strings(tool: ToolSchema) -> list[str]:
+    properties = tool.parameters.get("properties") or {}
+    return [name for name, schema in properties.items() if schema.get("type") == "string" and not choices(schema)]
+
+
+def _unseen_calls(rule: ExaminedRule, cases: Sequence[Case], ids: Mapping[str, set[str]]) -> Iterator[str]:
+    tags = rule.policies.tags
+    failed = {event.tool for case in cases for event in case.history if event.status == "failed"}
+    for node, pattern in _past(rule):
+        tools = {tool for name in pattern.tools for tool in (tags[name[1:]] if name[0] == "@" else (name,))}
+        says_failed = any(isinstance(each, ast.OfCall) and each.what == "failed" for each in ast.walk(node))
+        if isinstance(node, _SEES_FAILED) and not says_failed and not tools & {*failed, "*"}:
+            yield f"of {' or '.join(map(repr, sorted(tools)))} failed"
+        bound = {argument.name for argument in pattern.arguments}
+        for tool in sorted(tools & ids.keys()):
+            free = [name for name in ids[tool] - bound if not _differs(cases, tool, name, ids)]
+            if free:
+                yield f"of {tool!r} has another {' and another '.join(map(repr, sorted(free)))} than the call"
+
+
+_SEES_FAILED = ast.CountCalls | ast.SumCalls | ast.Selected | ast.CallFold
+
+
+def _past(rule: ExaminedRule) -> Iterator[tuple[Any, ast.Pattern]]:
+    """Yields the parts of a rule about earlier calls."""
+    for node in (node for read in rule.policies.rules for each in read.rules for node in ast.walk(each)):
+        pattern = node.partner if isinstance(node, ast.Before) else getattr(node, "pattern", None)
+        if isinstance(pattern, ast.Pattern) and not isinstance(node, ast.Forall | ast.After | ast.Exists):
+            yield node, pattern
+
+
+def _differs(cases: Sequence[Case], tool: str, name: str, ids: Mapping[str, set[str]]) -> bool:
+    """Whether a case has a call of a tool with another id than the proposed one, or no proposed call has such an id."""
+    about = [case for case in cases if name in ids.get(case.proposed.tool, ())]
+    calls = [(case, event) for case in about for event in case.history if event.tool == tool]
+    return not about or any(event.args.get(name) != case.proposed.args.get(name) for case, event in calls)
+
+
 def _unknown_cases(rule: ExaminedRule) -> Iterator[str]:
     """Yields the cases that become unknown without one of their values."""
     for record in rule.draft.cases:
@@ -645,6 +699,7 @@ CHECKS = Plugins(
         "facts": DraftCheck(check_facts),
         "outputs": DraftCheck(check_outputs),
         "cases": DraftCheck(check_cases),
+        "earlier_calls": DraftCheck(check_earlier_calls),
         "missing_value": DraftCheck(check_missing_value),
         "mutants": DraftCheck(check_mutants),
         "lint": DraftCheck(check_lint),

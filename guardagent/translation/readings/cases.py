@@ -20,6 +20,11 @@ from guardagent.translation.requests import ModelRequests, read_answer, require_
 
 BATCH = 80  # cases in one request
 _VERDICTS = {"fine": False, "against": True, "unclear": None}
+_SAYS = {
+    False: "does not go against the words",
+    True: "goes against the words",
+    None: "is not clear from the words",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +89,10 @@ Dispute = tuple[RuleDraft, Mapping[str, Any], CaseReading]
 def disputes(
     rules: Iterable[RuleDraft], read: Mapping[str, CaseReading], context: TranslationContext
 ) -> Iterator[Dispute]:
-    """Yields the cases that their reader decides otherwise than their author."""
+    """Yields the cases that their reader decides otherwise than their author, or finds unclear."""
     for rule, case, key in readable_cases(rules, context):
         reading = read.get(key)
-        if reading is not None and reading.violates is not None and reading.violates is not expected(rule, case):
+        if reading is not None and reading.violates is not expected(rule, case):
             yield rule, case, reading
 
 
@@ -100,7 +105,7 @@ def is_confirmed(rule: RuleDraft, read: Mapping[str, CaseReading], context: Tran
 def dispute_problems(disputed: Iterable[Dispute]) -> Iterator[Problem]:
     """Yields disputed cases for the author of the rules."""
     for rule, case, reading in disputed:
-        says = "goes against the words" if reading.violates else "does not go against the words"
+        says = _SAYS[reading.violates]
         text = f"a reader says that the case {case.get('id')!r:.100} {says}: {reading.why or 'without a reason'}"
         example = json.dumps(case, ensure_ascii=False, default=str)
         yield Problem("reading", text, rule.id, rule.sentences, example, case=str(case.get("id")))

@@ -323,6 +323,10 @@ class GroupReader:
             assert draft is not None
             if any(self._is_about(question, rule) for question in settled):
                 continue
+            if reading.violates is None:  # its author looked at it again, and sees no other reading
+                text = f"A reader cannot tell from the words what a case is: {reading.why}"
+                find("unclear_case", text, [rule.id], blocking=False)
+                continue
             if whole.denies(record):
                 text = f"A reader decides a case otherwise, which other rules deny anyway: {reading.why}"
                 find("disputed_case", text, [rule.id], blocking=False)

@@ -65,7 +65,9 @@ class WholeDocument:
 
     def __init__(self, drafts: Iterable[Draft], context: TranslationContext, seconds: float = 5.0) -> None:
         self._drafts, self._context = tuple(drafts), context
-        self._options: dict[str, Any] = {"tools": tools_of(context), "seconds": seconds}
+        paths = context.samples.facts if context.samples is not None else ()
+        facts = {path.path: path.values for path in paths if path.types == ("string",) and path.values}
+        self._options: dict[str, Any] = {"tools": tools_of(context), "facts": facts, "seconds": seconds}
 
     def difference(self, first: Draft, second: Draft) -> Comparison:
         """Compares two readings of some sentences, as they are under all rules.

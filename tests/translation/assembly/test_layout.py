@@ -56,14 +56,15 @@ def test_people_can_read_it() -> None:
     rule = {"message": "No: #1", "on_violation": "escalate", "temporal": f"forall(pay(amount=a), {formula})"}
     lines = {"temporal": "forall(pay(amount=a),\n  # the least\n  a > 0)"}
     drafts = [
-        Draft((12,), (RuleDraft("second", lines, {12: "Amounts are\npositive.", 14: "x" * 150}),)),
+        Draft((12,), (RuleDraft("second", lines, {12: "Amounts are\nabove zero", 14: "x" * 150}),)),
         Draft((3,), (RuleDraft("first", rule, {3: 'Some "amounts" are odd.'}),)),
     ]
     text = assemble(drafts, context(), title="The shop").text
     assert max(map(len, text.splitlines())) < 120
     assert text.startswith("# The shop\n# Lines that begin with #> quote the document")
     assert '  #> 3: "Some "amounts" are odd."\n  - id: first\n    temporal: >-\n' in text
-    assert "\n    message: 'No: #1'\n    on_violation: escalate\n\n  #> 12: " in text
+    assert "\n    message: 'No: #1'\n" in text
+    assert '\n    on_violation: escalate\n\n  #> 12: "Amounts are"\n  #> 12: "above zero"\n' in text
     assert (
         "  - id: second\n    temporal: |-\n      forall(pay(amount=a),\n        # the least\n        a > 0)\n" in text
     )

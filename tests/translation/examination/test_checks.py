@@ -113,6 +113,45 @@ def test_a_rule_that_denies_without_the_value_is_right(temporal: str) -> None:
     assert missing_value_problems(temporal, state={"open": False}) == []
 
 
+# --- earlier calls that no case has
+
+
+def earlier_problems(temporal: str, *earlier: dict[str, Any]) -> list[str]:
+    history = [{"tool": "get_order", "args": {"order_id": "W1"}, "output": {}, "failed": False}, *earlier]
+    cases = (case("one", 0, [], args={"order_id": "W1", "amount": 5}, history=history),)
+    draft = Draft((2,), (rule(temporal, cases=cases),))
+    return [
+        problem.message for problem in problems(draft, "case") if "by the document, does it count" in problem.message
+    ]
+
+
+@pytest.mark.parametrize(
+    ("temporal", "lacking"),
+    [
+        ("forall(refund(order_id=o), count(refund(order_id=o)) < 9)", "of 'refund' failed"),
+        ("forall(refund(), count(f:refund(), !failed(f)) < 9)", "of 'refund' has another 'order_id' than the call"),
+        ("before(refund(), true, get_order(), true)", "of 'get_order' has another 'order_id' than the call"),
+        (
+            "forall(refund(), known(output(last(get_order()))))",
+            "of 'get_order' failed, and one in which a call of 'get_order' has",
+        ),
+    ],
+)
+def test_an_earlier_call_that_no_case_has_is_named(temporal: str, lacking: str) -> None:
+    """It failed, or has another id, and the rule does not say whether it counts; one case of it is enough."""
+    (message,) = earlier_problems(temporal)
+    assert lacking in message
+    args = {"order_id": "W2"}
+    failed = [{"tool": tool, "args": args, "output": "no", "failed": True} for tool in ("refund", "get_order")]
+    assert earlier_problems(temporal, *failed) == []
+
+
+def test_a_rule_that_says_which_earlier_calls_count_needs_no_such_case() -> None:
+    """Its mutants ask for cases."""
+    for condition in ("count(f:refund(order_id=o), !failed(f)) < 9", "some(get_order(order_id=o))"):
+        assert earlier_problems(f"forall(refund(order_id=o), {condition})") == []
+
+
 # --- arguments that no rule reads
 
 

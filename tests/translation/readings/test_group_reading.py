@@ -17,7 +17,7 @@ from guardagent.policy.review.record import RecordedAnswer, ReviewQuestion
 from guardagent.translation.assembly import assemble
 from guardagent.translation.assembly.completion import completed
 from guardagent.translation.drafts import Ambiguity, Draft, RuleDraft
-from guardagent.translation.readings.cases import CaseReading, expected, readable_cases
+from guardagent.translation.readings.cases import CaseReading, dispute_problems, disputes, expected, readable_cases
 from guardagent.translation.readings.group_reading import GroupReader, GroupReading, SentenceGroup, sentence_groups
 from guardagent.translation.readings.questions import (
     WholeDocument,
@@ -374,6 +374,19 @@ def test_a_disputed_case_that_other_rules_deny_is_no_question() -> None:
     assert (reading.questions, [finding.kind for finding in reading.findings]) == (
         (),
         ["disputed_case", "single_reading"],
+    )
+
+
+def test_a_case_that_its_reader_finds_unclear_goes_back_to_its_author() -> None:
+    """An author who sees no other reading is believed: the owner gets a finding, and no question."""
+    draft = with_case()
+    unclear = {key: CaseReading(None, "100 may be too much.") for key in disputed(draft)}
+    (problem,) = dispute_problems(disputes(draft.rules, unclear, CONTEXT))
+    assert problem.message == "a reader says that the case 'c' is not clear from the words: 100 may be too much."
+    reading = read(draft, more=unclear)
+    assert (reading.questions, [(each.kind, each.blocking) for each in reading.findings][:1]) == (
+        (),
+        [("unclear_case", False)],
     )
 
 
