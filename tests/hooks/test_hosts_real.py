@@ -69,8 +69,10 @@ def test_calls_are_allowed_denied_and_escalated(run: RealRun) -> None:
 def test_no_escalated_call_runs_in_any_mode(program: RealProgram, mode: tuple[str, ...], tmp_path: Path) -> None:
     """Nobody is there to answer."""
     for run in started(program, tmp_path):
-        assert run.run(touches(run, *NAMES), *mode) <= {"allowed"}
-        assert run.logged("verdict", "decision") == [["allow"], ["deny"], ["escalate"]]
+        ran = run.run(touches(run, *NAMES), *mode)
+        assert ran <= {"allowed"}
+        judged = run.logged("verdict", "decision")
+        assert judged == [["allow"], ["deny"], ["escalate"]] or not (ran or judged), "the host refuses them all itself"
 
 
 FAILURES = {
