@@ -756,6 +756,8 @@ class Program(Evaluator):
                 ):
                     return values
         values = super().attribute(owner, name)
+        if not values.known and (kind := framework_kind(self, owner)) and any(name in k.methods for k in kind.lineage):
+            return exactly(Attribute(owner, name))
         if self.executing and any(isinstance(value, Sequence | Table) for value in values.known):
             self.names_of(owner)[name] = values
         return values

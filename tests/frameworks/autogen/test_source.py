@@ -93,6 +93,49 @@ class Worker(RoutedAgent):
         team = Swarm(participants=[AssistantAgent("a", client)], max_turns=3)
         return await team.run(task=message.text)
 
+# agents of AutoGen Core, by topics: one:llm two:passthrough (>one one>two one=three two=one three?one one?) two?)
+from autogen_core import (
+    AgentId, ClosureAgent, DefaultTopicId, RoutedAgent, SingleThreadedAgentRuntime, TopicId, TypeSubscription,
+    default_subscription, message_handler, type_subscription,
+)
+from dataclasses import dataclass
+
+@dataclass
+class Task:
+    text: str
+
+@dataclass
+class Result:
+    text: str
+
+@default_subscription
+class One(RoutedAgent):
+    def __init__(self, target):
+        super().__init__("one")
+        self._target, self._client = target, client
+
+    @message_handler
+    async def start(self, message: Task, ctx) -> None:
+        if message.text:
+            await self._client.create([])
+            await self.publish_message(Result(message.text), topic_id=TopicId(self._target, source=self.id.key))
+
+@type_subscription(topic_type="second")
+class Two(RoutedAgent):
+    @message_handler
+    async def finish(self, message: Task | Result, ctx) -> None:
+        answers = [await self.send_message(message, each) for each in [AgentId("three", "x")]]
+
+async def main() -> None:
+    runtime = SingleThreadedAgentRuntime()
+    await One.register(runtime, "one", lambda: One("second"))
+    two = await Two.register(runtime, type="two", factory=lambda: Two("two"))
+    await runtime.add_subscription(TypeSubscription(topic_type="more", agent_type=two.type))
+    await Two.register(runtime, "three", lambda: Two("three"))
+    await runtime.publish_message(Task("x"), DefaultTopicId())
+
+asyncio.run(main())
+
 # by a function that nothing calls: a:llm b:llm (?a (?b a?b b?a a?) b?)
 def build(max_turns=9):
     agents = [AssistantAgent(name=name, model_client=client) for name in ("a", "b")]

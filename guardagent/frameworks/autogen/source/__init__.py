@@ -20,7 +20,7 @@ from guardagent.errors import InputError
 from guardagent.frameworks.autogen import extractor as live
 from guardagent.frameworks.autogen.extractor.agents import CODE
 from guardagent.frameworks.autogen.package import FRAMEWORK
-from guardagent.frameworks.autogen.source import kinds
+from guardagent.frameworks.autogen.source import kinds, runtime
 from guardagent.frameworks.autogen.source.participants import (
     AFTER,
     ANYONE,
@@ -461,34 +461,33 @@ def is_workflow(value: object) -> bool:
 
 
 def _is_runtime(value: object) -> bool:
-    """Whether a value is a runtime of AutoGen Core, which has no graph but is a workflow all the same."""
-    return isinstance(value, ObjectStub) and is_a(value, kinds.CORE, kinds.RUNTIME.name)
+    """Whether a value is a runtime of AutoGen Core."""
+    return isinstance(value, ObjectStub) and is_a(value, kinds.CORE, runtime.RUNTIME.name)
 
 
 def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
-    """The graph of a team, an agent or a conversation.
+    """The graph of a team, an agent, a conversation or a runtime.
 
     Raises:
-        InputError: it is a runtime of AutoGen Core.
+        InputError: the agents of a runtime of AutoGen Core are unknown.
     """
-    if _is_runtime(value):
-        raise InputError(
-            f"{value.file}:{value.line}: the agents of a {type(value).__name__} send messages by topics that are known "
-            f"only at run time; expected a team, an agent or a chat, or the graph as JSON"
-        )
+    if isinstance(value, ObjectStub) and _is_runtime(value):
+        if (graph := runtime.graph_of(value, name)) is None:
+            raise InputError(
+                f"{value.file}:{value.line}: the agents of a {type(value).__name__} are not known from the source; "
+                f"expected `register` with this runtime, a team, an agent or a chat, or the graph as JSON"
+            )
+        return graph
     return graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)
 
 
 def called(interpreter: Interpreter, target: object, arguments: Arguments, line: int) -> Values | None:
-    """Applies the functions that start chats; the classes of KINDS have the rest."""
-    if isinstance(target, ImportedName) and target.path.startswith(f"{kinds.CORE}.") and _handles(target.path):
+    """Applies the functions that start chats and register agents; the classes of KINDS have the rest."""
+    if isinstance(target, ImportedName) and runtime.is_handler_mark(target.path):
         return arguments.get("func", 0)
-    return kinds.called(interpreter, target, arguments, line) if interpreter.executing else None
-
-
-def _handles(path: str) -> bool:
-    """Whether it is a decorator of the handlers of AutoGen Core, which leaves them as they are."""
-    return path.rpartition(".")[2] in {"rpc", "event", "message_handler"}
+    if not interpreter.executing:
+        return None
+    return kinds.called(interpreter, target, arguments, line) or runtime.called(interpreter, target, arguments)
 
 
 def piped(_interpreter: Interpreter, left: Values, right: Values) -> Values | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from guardagent.frameworks.autogen.source import graphs as autogen_graphs
-from guardagent.frameworks.autogen.source import participants
+from guardagent.frameworks.autogen.source import participants, runtime
 from guardagent.frameworks.autogen.source.participants import (
     HANDOFF_KINDS,
     PACKAGE,
@@ -348,8 +348,6 @@ _HANDOFF = ClassStub(
     finish=_settle_handoff,
 )  # fmt: skip
 
-RUNTIME = ClassStub("AgentRuntime", CORE, suffix="Runtime")
-
 KINDS = (
     _AGENT, _ASSISTANT, _PERSON, _EXECUTOR, _FILE_SURFER, _WEB_SURFER, _CHAT, _SELECTOR, _MAGENTIC, _CONDITION, _AND,
     _OR, _TOOL, _FUNCTION_TOOL, _RUNNER_TOOL, _ANY_WORKBENCH, _WORKBENCH, _CLIENT, _HANDOFF,
@@ -391,7 +389,8 @@ KINDS = (
     ClassStub("LangChainToolAdapter", f"{EXT}.tools.langchain", _TOOL, {"langchain_tool": REQUIRED},
          positional=("langchain_tool",), finish=_settle_adapter),
     ClassStub("ExtWorkbench", f"{EXT}.tools", _ANY_WORKBENCH, suffix="Workbench"),
-    RUNTIME,
+    runtime.RUNTIME,
+    runtime.AGENT,
     ClassStub("ExtClient", f"{EXT}.models", _CLIENT, suffix="ChatCompletionClient"),
     *autogen_graphs.KINDS,
 )  # fmt: skip
