@@ -93,10 +93,10 @@ class Worker(RoutedAgent):
         team = Swarm(participants=[AssistantAgent("a", client)], max_turns=3)
         return await team.run(task=message.text)
 
-# agents of AutoGen Core, by topics: one:llm two:passthrough (>one one>two one=three two=one three?one one?) two?)
+# agents of AutoGen Core: one:llm two:passthrough three:human (>one one*two two*three three?two one?) two?)
 from autogen_core import (
-    AgentId, ClosureAgent, DefaultTopicId, RoutedAgent, SingleThreadedAgentRuntime, TopicId, TypeSubscription,
-    default_subscription, message_handler, type_subscription,
+    AgentId, DefaultTopicId, RoutedAgent, SingleThreadedAgentRuntime, TopicId, TypeSubscription,
+    default_subscription, message_handler, rpc, type_subscription,
 )
 from dataclasses import dataclass
 
@@ -126,12 +126,17 @@ class Two(RoutedAgent):
     async def finish(self, message: Task | Result, ctx) -> None:
         answers = [await self.send_message(message, each) for each in [AgentId("three", "x")]]
 
+class Three(RoutedAgent):
+    @rpc
+    async def answer(self, message: Result, ctx) -> Result:
+        return Result(input("answer? "))
+
 async def main() -> None:
     runtime = SingleThreadedAgentRuntime()
     await One.register(runtime, "one", lambda: One("second"))
     two = await Two.register(runtime, type="two", factory=lambda: Two("two"))
     await runtime.add_subscription(TypeSubscription(topic_type="more", agent_type=two.type))
-    await Two.register(runtime, "three", lambda: Two("three"))
+    await Three.register(runtime, "three", lambda: Three("three"))
     await runtime.publish_message(Task("x"), DefaultTopicId())
 
 asyncio.run(main())
