@@ -345,7 +345,9 @@ class StateGraphReader:
         links = [NodeLink(name, target, "conditional", str(labels.get(target) or "")) for target in nodes]
         if any(body.goto is None and not (declared or body.declared_goto) for body in bodies):
             links += self._anywhere(name, _reasons(bodies, "the targets of its commands"))
-        yield from _side_by_side(links, _union(body.goto_together for body in bodies))
+        links = [link for link in links if (name, link.target) not in self.state_graph.edges]  # it runs once
+        together = _union(body.goto_together for body in bodies)
+        yield from _side_by_side(links, None if facts.contents.tool_nodes else together)  # several tools may be called
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         yield from (NodeLink(name, target, "parallel") for target in self._known_nodes(name, sends))
         if any(body.sends_to_unknown for body in bodies) and not declared:
@@ -368,7 +370,7 @@ class StateGraphReader:
             if body.parent_goto is None:
                 yield ParentCommand(self.id(name), None)
             elif body.parent_goto:
-                yield ParentCommand(self.id(name), body.parent_goto)
+                yield ParentCommand(self.id(name), body.parent_goto, body.goto_together)
 
     def _subgraph_commands(self, name: str, spec: Any) -> Iterator[NodeLink]:
         """The edges of a subgraph's commands in this graph; those that cross the boundary are recorded separately."""
@@ -381,7 +383,9 @@ class StateGraphReader:
             )
             if command.targets is None:
                 self.widened[name] = "the target of a command of its subgraph"
-            self.boundary_edges.extend((Port(command.node, "conditional"), target) for target in targets)
+            links = [NodeLink(command.node, target, "conditional") for target in targets]
+            for link in _side_by_side(links, command.together):
+                self.boundary_edges.append((Port(link.source, link.kind), link.target))
         if not fragment.parent_commands:
             yield from (NodeLink(name, target, "conditional") for target in self._known_nodes(name, spec.ends or ()))
 
