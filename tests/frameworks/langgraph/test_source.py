@@ -559,7 +559,7 @@ g.add_node("c", step)
 g.add_edge(START, "a")
 graph = g.compile()
 
-# a subgraph that goes on to several nodes: a/x:passthrough b:llm c:llm (>a/x a/x*b a/x*c
+# a subgraph that goes on to several nodes: a/x:llm b:llm c:llm (>a/x a/x*b a/x*c
 inner = StateGraph(State)
 inner.add_node("x", lambda s: Command(goto=[Send("b", s), Send("c", s)], graph=Command.PARENT))
 inner.add_edge(START, "x")
@@ -570,7 +570,7 @@ g.add_node("c", step)
 g.add_edge(START, "a")
 graph = g.compile()
 
-# commands with unknown targets: a:router b:llm c:llm (>a a?b a?a a?c a?) b*b b*a b*c b?) c*b c*a c*c c?)
+# commands with unknown targets: a:router b:llm c:passthrough (>a a?b a?a a?c a?) b*b b*a b*c b?) c*b c*a c*c c?)
 class Planned(State):
     name: str
     names: list[str]
