@@ -714,11 +714,7 @@ class Program(Evaluator):
         if name == "__name__" and isinstance(owner, Function | PartialFunction | Class):
             return self._name_of(owner)
         if isinstance(owner, Class):
-            values = self._of_class(owner, name)
-            only = values.known[0] if len(values.known) == 1 else None
-            if isinstance(only, CallResult) and only.callee in (staticmethod, classmethod):
-                return self._of_decorated(owner, only)
-            return values
+            return self._of_class_object(owner, name)
         if name == "__dict__" and isinstance(owner, ProgramObject) and self.executing:
             return exactly(Namespace(owner))
         if not isinstance(owner, ProgramObject):
@@ -731,6 +727,16 @@ class Program(Evaluator):
         if attribute is None:
             return exactly(Attribute(owner, name)) if isinstance(owner, ObjectStub) else UNKNOWN
         return attribute
+
+    def _of_class_object(self, owner: Class, name: str) -> Values:
+        """Evaluates `Class.name`, which can be a method that the class inherits from a framework."""
+        values = self._of_class(owner, name)
+        only = values.known[0] if len(values.known) == 1 else None
+        if isinstance(only, CallResult) and only.callee in (staticmethod, classmethod):
+            return self._of_decorated(owner, only)
+        kind = None if values.known else framework_kind(self, owner)
+        inherited = kind is not None and any(name in each.methods for each in kind.lineage)
+        return exactly(Attribute(owner, name)) if inherited else values
 
     def _name_of(self, owner: object) -> Values:
         """Evaluates `function.__name__`, also of a method, a class or a wrapper."""
@@ -756,8 +762,6 @@ class Program(Evaluator):
                 ):
                     return values
         values = super().attribute(owner, name)
-        if not values.known and (kind := framework_kind(self, owner)) and any(name in k.methods for k in kind.lineage):
-            return exactly(Attribute(owner, name))
         if self.executing and any(isinstance(value, Sequence | Table) for value in values.known):
             self.names_of(owner)[name] = values
         return values

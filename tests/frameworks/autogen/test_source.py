@@ -206,6 +206,25 @@ team = SelectorGroupChat(
 a, b, c, d = (AssistantAgent(name, model_client=client) for name in "abcd")
 team = SelectorGroupChat([RoundRobinGroupChat([a, b], max_turns=2), c, d], model_client=client, max_turns=9)
 
+# members by their roles: a:llm h:human (>a a>h h@a a?) h?)
+from dataclasses import dataclass
+from enum import Enum
+
+class Role(str, Enum):
+    A = "a"
+    H = "h"
+
+@dataclass
+class Spec:
+    role: Role
+
+    def build(self):
+        if self.role is Role.H:
+            return UserProxyAgent(self.role.value)
+        return AssistantAgent(self.role.value, client)
+
+team = RoundRobinGroupChat([each.build() for each in (Spec(Role.A), Spec(Role.H))], max_turns=4)
+
 # a person outside: a:llm user:human (>a a?user a@a user>) a?)
 team = Swarm([AssistantAgent("a", client, handoffs=["user"])], termination_condition=HandoffTermination(target="user"))
 
