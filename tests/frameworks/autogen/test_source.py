@@ -208,10 +208,10 @@ team = SelectorGroupChat([RoundRobinGroupChat([a, b], max_turns=2), c, d], model
 
 # members by their roles: a:llm h:human (>a a>h h@a a?) h?)
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum, auto
 
-class Role(str, Enum):
-    A = "a"
+class Role(StrEnum):
+    A = auto()
     H = "h"
 
 @dataclass
