@@ -83,8 +83,8 @@ def test_a_crew_that_an_inherited_method_of_another_file_runs(tmp_path: Path) ->
         "class News(Base):\n    def tasks(self):\n        return [Task(name='fetch', description='d', agent=one())]\n"
     )
     (tmp_path / "main.py").write_text("import sys\nfrom crews import News\n{'news': News}[sys.argv[1]]().run()\n")
-    (found,) = graphs_of_source(tmp_path / "main.py").workflows
-    assert "fetch" in found.graph.by_id
+    (workflow,) = graphs_of_source(tmp_path / "main.py").workflows
+    assert "fetch" in workflow.graph.by_id
 
 
 def test_a_registry_of_another_file_has_its_known_nodes(tmp_path: Path) -> None:

@@ -475,7 +475,7 @@ def extract(value: ObjectStub | ChatSequence, name: str) -> Graph:
         if (graph := runtime.graph_of(value, name)) is None:
             raise InputError(
                 f"{value.file}:{value.line}: the agents of a {type(value).__name__} are not known from the source; "
-                f"expected `register` with this runtime, a team, an agent or a chat, or the graph as JSON"
+                f"expected 'register' with this runtime, a team, an agent or a chat, or the graph as JSON"
             )
         return graph
     return graph_of(value, name) if kinds.is_workflow(value) else live.extract(value, name)

@@ -49,7 +49,7 @@ _Handler = tuple[PartialFunction | Function, frozenset[object] | None]
 
 
 @dataclass(frozen=True)
-class Message:
+class CoreMessage:
     """A message: its classes and its topics or recipients, None if unknown; `to_others` if its sender cannot get it."""
 
     kinds: frozenset[object] | None = None
@@ -58,7 +58,7 @@ class Message:
     to_others: bool = False
 
     @classmethod
-    def of(cls, arguments: Arguments, *, published: bool) -> Message:
+    def of(cls, arguments: Arguments, *, published: bool) -> CoreMessage:
         """The message of `publish_message` or `send_message`."""
         to = arguments.values_of("topic_id" if published else "recipient", 1)
         return cls(_kinds(arguments.values_of("message", 0)), _names(to), published)
@@ -86,7 +86,7 @@ class CoreAgent:
     def subscribe(self, topics: frozenset[str] | None) -> None:
         self.topics = None if topics is None or self.topics is None else self.topics | topics
 
-    def takes(self, message: Message) -> bool:
+    def takes(self, message: CoreMessage) -> bool:
         """Whether a message may arrive."""
         own = self.topics if message.published else frozenset({self.name})
         if message.names is not None and own is not None and not own & message.names:
@@ -100,11 +100,11 @@ class Network(LiveValue):
     """The agents of a runtime by name, and the messages of the program to them."""
 
     agents: dict[str, CoreAgent] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    messages: list[CoreMessage] = field(default_factory=list)
     reached: set[str] = field(default_factory=set)
     """The agents that get a message without an answer, so that a run can end after them."""
 
-    def receivers(self, message: Message, sender: CoreAgent | None = None) -> list[str]:
+    def receivers(self, message: CoreMessage, sender: CoreAgent | None = None) -> list[str]:
         others = [agent for agent in self.agents.values() if not (message.to_others and agent is sender)]
         return [agent.name for agent in others if agent.takes(message)]
 
@@ -231,7 +231,7 @@ def _register_factory(runtime: ObjectStub, arguments: Arguments, _line: int) -> 
 
 
 def _publish(runtime: ObjectStub, arguments: Arguments, _line: int, *, published: bool = True) -> Values:
-    _network(runtime).messages.append(Message.of(arguments, published=published))
+    _network(runtime).messages.append(CoreMessage.of(arguments, published=published))
     return UNKNOWN
 
 
@@ -255,7 +255,7 @@ AGENT = ClassStub("RoutedAgent", CORE, methods={"register": lambda *_: UNKNOWN})
 def graph_of(runtime: ObjectStub, name: str) -> Graph | None:
     """The graph of the messages between the agents of a runtime; None if it has no agents."""
     network, assembly = _network(runtime), Assembly()
-    firsts = network.messages or [Message()]
+    firsts = network.messages or [CoreMessage()]
     starts = sorted({start for first in firsts for start in network.receivers(first)})
     network.reached |= set(starts)
     if not all(first.is_known for first in firsts):
@@ -270,7 +270,7 @@ def graph_of(runtime: ObjectStub, name: str) -> Graph | None:
             tools_unknown=mark("its handlers call tools by code of their own"), **(codes[0].place if codes else {}),
         )  # fmt: skip
         if not codes:
-            _deliver(assembly, network, agent, Message(), "its handlers are unknown: a message")
+            _deliver(assembly, network, agent, CoreMessage(), "its handlers are unknown: a message")
         always = [_connect(assembly, network, agent, code) for code in codes]
         if not always or not all(always):
             ends.add(agent.name)
@@ -289,7 +289,7 @@ def _connect(assembly: Assembly, network: Network, agent: CoreAgent, code: Funct
     return code.body is not None and _always(getattr(code.body.function.tree, "body", []), arriving)
 
 
-def _deliver(assembly: Assembly, network: Network, agent: CoreAgent, message: Message, what: str) -> list[str]:
+def _deliver(assembly: Assembly, network: Network, agent: CoreAgent, message: CoreMessage, what: str) -> list[str]:
     """Connects an agent with those that get one of its messages, and returns these."""
     others = network.receivers(message, agent)
     for other in others:
@@ -309,14 +309,14 @@ def _calls(tree: ast.AST, scope: NameScope) -> Iterator[tuple[ast.Call, NameScop
         yield from _calls(node, inner)
 
 
-def _message(code: FunctionCode, call: ast.Call, scope: NameScope) -> Message | None:
+def _message(code: FunctionCode, call: ast.Call, scope: NameScope) -> CoreMessage | None:
     """The message that a call sends: any, if the agent is passed to code that is not read; None if it sends none."""
     if is_method(call, "publish_message", "send_message"):
-        message = Message.of(code.evaluator.arguments(call, scope), published=is_method(call, "publish_message"))
+        message = CoreMessage.of(code.evaluator.arguments(call, scope), published=is_method(call, "publish_message"))
         return replace(message, to_others=bool(_OWN_TOPIC.search(ast.unparse(call))))
     passed = any(isinstance(part, ast.Name) and part.id == "self" for part in call.args)
     read = any(code.called_function(callee) for callee in code.evaluator.value(call.func, scope).known)
-    return Message(published=False) if passed and not read else None
+    return CoreMessage(published=False) if passed and not read else None
 
 
 def _always(body: list[ast.stmt], calls: set[ast.Call]) -> bool:
