@@ -490,6 +490,8 @@ def _of_class(evaluator: EvaluatorProtocol, owner: Class, name: str) -> Values:
     scope = CodeScope(owner.tree, owner.scope)
     if scope.find(name):
         values = evaluator.name(name, scope)
+        if any(path_of(getattr(value, "callee", None)) == "enum.auto" for value in values.known):
+            return exactly(name.lower()) if "StrEnum" in types.bases_of(owner) else UNKNOWN
         return exactly(*values.known) if types.is_enumeration(owner) and values.complete else values
     for base in owner.tree.bases:
         for parent in evaluator.value(base, owner.scope).known:

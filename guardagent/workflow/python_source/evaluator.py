@@ -399,11 +399,10 @@ class Evaluator:
             return exactly((left.known[0] is None) == isinstance(node.ops[0], ast.Is))
         if type(node.ops[0]) in _ORDERS and {type(operand) for operand in both} == {int}:
             return exactly(_ORDERS[type(node.ops[0])](left.known[0], right.known[0]))
-        if not isinstance(node.ops[0], ast.Eq | ast.NotEq) or any(
-            type(operand) not in {str, int, bool} for operand in both
-        ):
+        plain = all(type(operand) in {str, int, bool} for operand in both)
+        if not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot) or not plain:
             return _BOOLEANS
-        return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq))
+        return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq | ast.Is))
 
     def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):

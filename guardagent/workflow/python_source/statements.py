@@ -191,7 +191,13 @@ class Statements:
         if items is not None and len(items) <= MOST_ROUNDS:
             self._each_round(node, items, scope)
             return
-        self._effects.assign(node.target, self._program.elements(values), scope)
+        elements = self._program.elements(values)
+        if not values.complete and len(values.known) == 1:  # the known elements, and then perhaps others
+            known = self._program.ordered_elements(exactly(*values.known))
+            if known and len(known) <= MOST_ROUNDS:
+                self._each_round(node, known, scope)
+                elements = UNKNOWN
+        self._effects.assign(node.target, elements, scope)
         self._repeat([*node.body], scope)
         self.run(node.orelse, scope)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from guardagent.workflow.python_source.evaluator import Evaluator
@@ -245,7 +246,7 @@ class ProgramWorkflows:
         return found_workflows
 
     def imported(self) -> list[FoundWorkflow]:
-        """Returns the workflows that the file imports, or that imported functions build."""
+        """Returns the workflows that the file imports, that imported functions build, or else that it runs."""
         imported = {
             name: workflow for name, workflow in self._bound().items() if name.partition(".")[0] in self._imported
         }
@@ -256,6 +257,9 @@ class ProgramWorkflows:
                 }
                 if not imported:
                     imported |= self._built_by(name, value)
+        for value in self._of_script[0] if not imported else ():
+            if (workflow := self._workflow_of(value)) is not None and workflow not in imported.values():
+                imported[_free(Path(self._file).stem, set(imported))] = workflow
         places = [
             FoundWorkflow(name, workflow, self._site(workflow), bound=True) for name, workflow in imported.items()
         ]

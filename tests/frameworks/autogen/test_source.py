@@ -154,6 +154,29 @@ team = SelectorGroupChat(
     model_client=client, selector_func=choose, max_turns=9,
 )
 
+# a team that repeats if the model names no other: a:llm b:llm c:llm d:llm (?a (?c (?d a>b b@a a?c b?c a?d b?d a?a b?a c?a c?d d?a d?c a?) b?) c?) d?)
+a, b, c, d = (AssistantAgent(name, model_client=client) for name in "abcd")
+team = SelectorGroupChat([RoundRobinGroupChat([a, b], max_turns=2), c, d], model_client=client, max_turns=9)
+
+# members by their roles: a:llm h:human (>a a>h h@a a?) h?)
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+class Role(StrEnum):
+    A = auto()
+    H = "h"
+
+@dataclass
+class Spec:
+    role: Role
+
+    def build(self):
+        if self.role is Role.H:
+            return UserProxyAgent(self.role.value)
+        return AssistantAgent(self.role.value, client)
+
+team = RoundRobinGroupChat([each.build() for each in (Spec(Role.A), Spec(Role.H))], max_turns=4)
+
 # a person outside: a:llm user:human (>a a?user a@a user>) a?)
 team = Swarm([AssistantAgent("a", client, handoffs=["user"])], termination_condition=HandoffTermination(target="user"))
 

@@ -198,6 +198,25 @@ class Own(Flow):
         for item in self.state["items"]:
             self.team.kickoff(inputs=item)
 
+# a crew that is a property: one:subgraph t:llm (>one one>t t>)
+from crewai.flow.flow import Flow, start
+
+class Research:
+    def __init__(self, topic):
+        self.agent = Agent(role=topic, goal="g", backstory="b")
+
+    @property
+    def crew(self):
+        task = Task(name="t", description="d", expected_output="e", agent=self.agent)
+        return Crew(agents=[self.agent], tasks=[task])
+
+class Run(Flow):
+    @start()
+    def one(self):
+        return Research(self.state["topic"]).crew.kickoff()
+
+Run().kickoff()
+
 # an agent that is changed afterwards: a:tool+send_mail (>a a>)
 x = Agent(role="x", goal="g", backstory="b")
 x.tools = [mail]

@@ -401,7 +401,7 @@ def build(agents):
     g.add_edge("last", END)
     return g.compile()
 
-# a supervisor: supervisor/agent:llm supervisor/tools:tool+transfer_to_maths+transfer_to_mailer maths/agent:llm mailer/agent:llm mailer/tools:tool+mail (>supervisor/agent supervisor/agent?supervisor/tools supervisor/agent?) supervisor/tools>supervisor/agent supervisor/tools?maths/agent supervisor/tools?mailer/agent maths/agent>supervisor/agent mailer/agent?mailer/tools mailer/tools>mailer/agent mailer/agent?supervisor/agent
+# a supervisor: supervisor/agent:llm supervisor/tools:tool+transfer_to_maths+transfer_to_mailer maths/agent:llm mailer/agent:llm mailer/tools:tool+mail (>supervisor/agent supervisor/agent?supervisor/tools supervisor/agent?) supervisor/tools>supervisor/agent supervisor/tools*maths/agent supervisor/tools*mailer/agent maths/agent>supervisor/agent mailer/agent?mailer/tools mailer/tools>mailer/agent mailer/agent?supervisor/agent
 from langgraph.prebuilt import create_react_agent
 from langgraph_supervisor import create_supervisor
 maths = create_react_agent("openai:gpt", tools=[], name="maths")
@@ -523,7 +523,7 @@ else:
 g.add_edge("b", END)
 graph = g.compile()
 
-# a function that is defined elsewhere: a:llm b:llm (>a a>b a?a a?) b>)
+# a function that is defined elsewhere: a:llm b:llm (>a a>b a*a a?) b>)
 from somewhere import far
 g = StateGraph(State)
 g.add_node("a", far)
@@ -540,6 +540,47 @@ g.add_node("work", step)
 g.add_edge(START, "plan")
 g.add_conditional_edges("plan", lambda s: [Send("work", {"text": t}) for t in s["text"]], ["work"])
 g.add_edge("work", END)
+graph = g.compile()
+
+# tools of one node that go on: a:tool+to_b+to_c b:llm c:llm (>a a*b a*c
+@tool
+def to_b():
+    "Goes on."
+    return Command(goto="b")
+
+@tool
+def to_c():
+    "Goes on."
+    return Command(goto="c")
+g = StateGraph(State)
+g.add_node("a", ToolNode([to_b, to_c]))
+g.add_node("b", step)
+g.add_node("c", step)
+g.add_edge(START, "a")
+graph = g.compile()
+
+# a subgraph that goes on to several nodes: a/x:llm b:llm c:llm (>a/x a/x*b a/x*c
+inner = StateGraph(State)
+inner.add_node("x", lambda s: Command(goto=[Send("b", s), Send("c", s)], graph=Command.PARENT))
+inner.add_edge(START, "x")
+g = StateGraph(State)
+g.add_node("a", inner.compile())
+g.add_node("b", step)
+g.add_node("c", step)
+g.add_edge(START, "a")
+graph = g.compile()
+
+# commands with unknown targets: a:router b:llm c:passthrough (>a a?b a?a a?c a?) b*b b*a b*c b?) c*b c*a c*c c?)
+class Planned(State):
+    name: str
+    names: list[str]
+def a(s: Planned):
+    return Command(goto=s["name"])
+g = StateGraph(Planned)
+g.add_node("a", a)
+g.add_node("b", lambda s: Command(goto=s["names"]))
+g.add_node("c", lambda s: Command(goto=unknown(s)))
+g.add_edge(START, "a")
 graph = g.compile()
 
 # a try around an import: a:llm (>a a>)

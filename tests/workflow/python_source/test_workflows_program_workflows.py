@@ -73,3 +73,36 @@ def test_one_that_cannot_be_determined_is_unread(tmp_path: Path) -> None:
     read = graphs_of_source(path)
     assert "a" in [workflow.name for workflow in read.workflows]
     assert len(read.workflows) + len(read.unread) == 2
+
+
+def test_a_crew_that_an_inherited_method_of_another_file_runs(tmp_path: Path) -> None:
+    """A script lists the workflow that it runs, also if another file makes it."""
+    (tmp_path / "crews.py").write_text(
+        HEAD + "class Base:\n    def run(self):\n        return Crew(agents=[one()], tasks=self.tasks()).kickoff()\n"
+        "def one():\n    return Member(role='r', goal='g', backstory='b')\n"
+        "class News(Base):\n    def tasks(self):\n        return [Task(name='fetch', description='d', agent=one())]\n"
+    )
+    (tmp_path / "main.py").write_text("import sys\nfrom crews import News\n{'news': News}[sys.argv[1]]().run()\n")
+    (workflow,) = graphs_of_source(tmp_path / "main.py").workflows
+    assert "fetch" in workflow.graph.by_id
+
+
+def test_a_registry_of_another_file_has_its_known_nodes(tmp_path: Path) -> None:
+    """The known elements of a collection that may have others are each read on their own."""
+    (tmp_path / "registry.py").write_text(
+        "NODES = {}\ndef node(name):\n    def wrap(function):\n        NODES[name] = function\n"
+        "        return function\n    return wrap\n"
+    )
+    (tmp_path / "steps.py").write_text(
+        "from registry import node\n@node('a')\ndef a(state): ...\n@node('b')\ndef b(state): ...\n"
+    )
+    program = (
+        HEAD + "import steps\nfrom registry import NODES\ng = StateGraph(dict)\nfor name, step in NODES.items():\n"
+        "    g.add_node(name, step)\ng.add_edge(START, 'a')\ng.add_edge('a', 'b')\ng.add_edge('b', END)\n"
+        "graph = g.compile()\n"
+    )
+    (tmp_path / "main.py").write_text(program)
+    edges = [(edge.source, edge.target) for edge in graph_of_source(tmp_path / "main.py").edges]
+    assert {edge for edge in edges if edge[0] in {"__start__", "a", "b"}} == {
+        ("__start__", "a"), ("a", "b"), ("b", "__end__"),
+    }  # fmt: skip

@@ -603,6 +603,7 @@ class SpeakerSelection:
             offered = [turn for turn in self.turns if self._may_follow(turn, last)]
             self._note_repeats(offered)
             yield from ((turn, _BY_MODEL) for turn in offered)
+            yield from self._repeated_team(offered, last)
             return
         choice = self._choice(last, self.candidates)
         self._note_unknown(choice, last, "candidate_func")
@@ -610,6 +611,7 @@ class SpeakerSelection:
         for turn in offered:
             yield turn, _BY_MODEL
         if len(offered) > 1:
+            yield from self._repeated_team(offered, last)
             yield from self._non_candidates(offered, last)
 
     def _non_candidates(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
@@ -622,6 +624,11 @@ class SpeakerSelection:
     def _may_follow(self, turn: TeamTurn, last: TeamTurn | None) -> bool:
         """Whether the model can choose a speaker: not the one it chose last, unless repeats are allowed."""
         return self.repeats or turn is not last or turn.name in self._by_function
+
+    def _repeated_team(self, offered: list[TeamTurn], last: TeamTurn | None) -> Iterator[tuple[TeamTurn, str]]:
+        """A team that runs again, if the model names no other: unlike for an agent, its calls come in a new order."""
+        if len(offered) > 1 and last is not None and last.is_team and last not in offered:
+            yield last, "the model names no other"
 
     def _note_repeats(self, offered: list[TeamTurn]) -> None:
         if len(offered) > 1 and not self.repeats:

@@ -71,7 +71,8 @@ class SourceReader(CrewReader):
             return self._state_of(owner)
         if is_crew_class(owner.made_of) and (crew_attribute := self._crew_attribute(owner, name)) is not None:
             return crew_attribute
-        return self.interpreter.attribute(owner, name)
+        with self.interpreter.switched(executing=True):  # the body of a property
+            return self.interpreter.attribute(owner, name)
 
     def call(self, target: object, arguments: Arguments, line: int = 0) -> Values:
         if isinstance(target, ReadableFunction):

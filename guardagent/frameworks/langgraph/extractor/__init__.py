@@ -35,6 +35,8 @@ from guardagent.frameworks.langgraph.extractor.nodes import (
 from guardagent.frameworks.langgraph.package import FRAMEWORK
 from guardagent.workflow.extraction import from_module, is_a, private_attribute
 from guardagent.workflow.model.graph import END, START, TOOLS, EdgeKind, Graph, GraphBuilder, NodeKind, mark
+from guardagent.workflow.python_source.evaluator import is_applied
+from guardagent.workflow.python_source.outcomes import code_of
 from guardagent.workflow.python_source.values import Arguments, Class, Instance, PartialFunction, exactly
 
 ALL = "*"
@@ -275,9 +277,7 @@ class StateGraphReader:
     def _branch(self, source: str, branch: Any) -> Iterator[NodeLink]:
         """The edges of a condition: by its path map, else by what its function declares or can return."""
         opened = open_runnable(branch.path)
-        schema = getattr(self.state_graph, "state_schema", None)
-        state = Arguments((exactly(Instance(schema)),) if isinstance(schema, type | Class) else ())
-        bodies = [node_body(PartialFunction(function, state)) for function in opened.functions]
+        bodies = [node_body(PartialFunction(function, self._state)) for function in opened.functions]
         for body in bodies:
             if body.asks:
                 yield from self._record_question(source, always=body.always_asks)
@@ -345,7 +345,13 @@ class StateGraphReader:
         links = [NodeLink(name, target, "conditional", str(labels.get(target) or "")) for target in nodes]
         if any(body.goto is None and not (declared or body.declared_goto) for body in bodies):
             links += self._anywhere(name, _reasons(bodies, "the targets of its commands"))
-        yield from _side_by_side(links, _union(body.goto_together for body in bodies))
+        links = [link for link in links if (name, link.target) not in self.state_graph.edges]  # it runs once
+        together = _union(body.goto_together for body in bodies)
+        if together is None:
+            together = _union(body.goto_together for body in self._with_state(facts))
+        if facts.contents.tool_nodes and len(links) > 1:  # the commands of several tools
+            together = None
+        yield from _side_by_side(links, together)
         sends = frozenset[str]().union(*(body.sends for body in bodies))
         yield from (NodeLink(name, target, "parallel") for target in self._known_nodes(name, sends))
         if any(body.sends_to_unknown for body in bodies) and not declared:
@@ -356,6 +362,18 @@ class StateGraphReader:
         if spec.is_error_handler and not known and not sends:
             yield NodeLink(name, END)
         self.fragments[name].parent_commands.extend(self._parent_commands(name, bodies))
+
+    def _with_state(self, facts: NodeFacts) -> list[NodeBody]:
+        """The functions of a node, called with the state of the graph unless they declare another one."""
+        functions, bodies = facts.contents.functions, facts.all_bodies
+        known = len(functions) == len(bodies) and all(body.source_known for body in bodies)
+        plain = known and not any(map(_declares_state, functions))
+        return [node_body(PartialFunction(each, self._state)) for each in functions] if plain else bodies
+
+    @property
+    def _state(self) -> Arguments:
+        schema = getattr(self.state_graph, "state_schema", None)
+        return Arguments((exactly(Instance(schema)),) if isinstance(schema, type | Class) else ())
 
     def _may_end(self, name: str, facts: NodeFacts) -> bool:
         """Whether a node with successors by commands alone can return no command, which ends the run."""
@@ -368,7 +386,7 @@ class StateGraphReader:
             if body.parent_goto is None:
                 yield ParentCommand(self.id(name), None)
             elif body.parent_goto:
-                yield ParentCommand(self.id(name), body.parent_goto)
+                yield ParentCommand(self.id(name), body.parent_goto, body.goto_together)
 
     def _subgraph_commands(self, name: str, spec: Any) -> Iterator[NodeLink]:
         """The edges of a subgraph's commands in this graph; those that cross the boundary are recorded separately."""
@@ -381,7 +399,9 @@ class StateGraphReader:
             )
             if command.targets is None:
                 self.widened[name] = "the target of a command of its subgraph"
-            self.boundary_edges.extend((Port(command.node, "conditional"), target) for target in targets)
+            links = [NodeLink(command.node, target, "conditional") for target in targets]
+            for link in _side_by_side(links, command.together):
+                self.boundary_edges.append((Port(link.source, link.kind), link.target))
         if not fragment.parent_commands:
             yield from (NodeLink(name, target, "conditional") for target in self._known_nodes(name, spec.ends or ()))
 
@@ -441,6 +461,12 @@ class StateGraphReader:
                 fragment.exits.extend(inner.exits)
             elif inner.facts is None:
                 fragment.exits.extend(way for way in inner.exits if way.kind == "conditional")
+
+
+def _declares_state(function: object) -> bool:
+    tree = code_of(function)
+    first = tree.args.args[:1] if tree is not None and not is_applied(function) else []
+    return not first or first[0].annotation is not None
 
 
 def _and(*conditions: str) -> str:

@@ -45,10 +45,11 @@ class Port:
 
 @dataclass(frozen=True)
 class ParentCommand:
-    """A command of a subgraph to its parent graph; `targets` is None if they are unknown."""
+    """A command of a subgraph to its parent graph, with its targets and those of them that all run; None if unknown."""
 
     node: str
     targets: frozenset[str] | None
+    together: frozenset[str] | None = None
 
 
 @dataclass

@@ -114,7 +114,10 @@ class NodeBody(FunctionSummary):
 
     @property
     def goto_together(self) -> frozenset[str] | None:
-        """The targets of its commands in lists, which all run; None if they are not all known."""
+        """The targets of its commands in lists, which all run; None if they are not all known.
+
+        A target that the source does not determine counts as one string if another target is one.
+        """
         return None if self._targets.open_lists else frozenset(self._targets.together)
 
     @property
@@ -208,13 +211,15 @@ class _CommandTargets:
             self._add_targets("parent_goto", self.parent_goto, goto, line)
             for send in (command for command in flat(goto) if _is(command, "Send")):
                 self.parent_goto |= _strings(_send_target(send))
+                self.together |= _strings(_send_target(send))
 
     def _add_targets(self, field_name: str, known: set[str], goto: Values, line: int) -> None:
         names = KnownStrings.of(goto)
         known |= names.known
         listed = _listed(goto)
         self.together |= listed.known
-        self.open_lists |= not listed.complete
+        is_one = goto.complete or any(map(_is_string, goto.known))
+        self.open_lists |= not (listed.complete and is_one)
         if not names.complete:
             self.open.add(field_name)
         if line and not names.complete:

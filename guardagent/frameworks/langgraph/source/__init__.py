@@ -344,12 +344,13 @@ def _function_middleware(
 # --- teams
 
 
-def hand_over_tool(interpreter: Interpreter, arguments: Arguments) -> SourceTool:
-    """Returns the tool of `create_handoff_tool`."""
+def hand_over_tool(interpreter: Interpreter, arguments: Arguments, *, together: bool) -> SourceTool:
+    """Returns the tool of `create_handoff_tool`; that of a supervisor can hand over to several agents together."""
     target = arguments.values_of("agent_name")
     own = arguments.values_of("name").strings
     name = re.sub(r"\s+", "_", min(own or target.strings or {"agent"}).strip()).lower()
-    keywords = {"goto": target, "graph": exactly("__parent__")}
+    sends = Sequence((exactly(CallResult(ImportedName("langgraph.types.Send"), Arguments((target,)))),))
+    keywords = {"goto": target | exactly(sends) if together else target, "graph": exactly("__parent__")}
     command = CallResult(ImportedName("langgraph.types.Command"), Arguments(keywords=keywords))
     hand_over = FixedFunction(FunctionSummary(constructed=(command,)))
     return SourceTool(name if own else f"transfer_to_{name}", hand_over, interpreter)
@@ -377,7 +378,10 @@ def team(interpreter: Interpreter, maker: str, arguments: Arguments, line: int) 
 def _leader(interpreter: Interpreter, members: dict[str, object], arguments: Arguments, line: int) -> SourceGraph:
     """The agent that supervises the others: it has a tool to hand over to each."""
     tools = interpreter.elements(arguments.get("tools") or NOTHING)
-    handing = [hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)})) for name in members]
+    handing = [
+        hand_over_tool(interpreter, Arguments(keywords={"agent_name": exactly(name)}), together=True)
+        for name in members
+    ]  # fmt: skip
     own = any(isinstance(getattr(value, "function", None), FixedFunction) for value in tools.known)
     every = (*tools.known, *(() if own else handing))  # its own tools to hand over replace the others
     named = arguments.values_of("supervisor_name")
@@ -420,7 +424,7 @@ def called(interpreter: Interpreter, target: object, arguments: Arguments, line:
     for function in (value for value in first if isinstance(value, Function | PartialFunction)):
         if (decorated := _decorated(interpreter, target, name, function)) is not None:
             return exactly(decorated)
-    return _made(interpreter, name, arguments, line) if isinstance(target, ImportedName) else None
+    return _made(interpreter, path, arguments, line) if isinstance(target, ImportedName) else None
 
 
 def _decorated(
@@ -441,15 +445,16 @@ def _decorated(
     return None
 
 
-def _made(interpreter: Interpreter, name: str, arguments: Arguments, line: int) -> Values | None:
-    """The values of a call of a class or function by its name."""
+def _made(interpreter: Interpreter, path: str, arguments: Arguments, line: int) -> Values | None:
+    """The values of a call of a class or function by its path."""
+    name = path.rpartition(".")[2]
     if name in _GRAPHS:
         schema = next(iter(arguments.values_of("state_schema", 0).known), None)
         return exactly(SourceGraph(interpreter, line, state_schema=schema))
     if name in {"from_function", "StructuredTool", "Tool"}:
         return tool_of_function(interpreter, arguments)
     if name == "create_handoff_tool":
-        return exactly(hand_over_tool(interpreter, arguments))
+        return exactly(hand_over_tool(interpreter, arguments, together=path.startswith("langgraph_supervisor.")))
     if name in TEAMS and interpreter.executing:
         return exactly(team(interpreter, name, arguments, line))
     if name in AGENTS and interpreter.executing:
