@@ -124,6 +124,9 @@ outcome is unknown and satisfies no `before`, `some`, `seq`, `O`, `F`. What is f
 start, also if it fails. `count`, `sum`, `first`, `last` see failed calls too: write `!failed(f)`.
 - A pattern's `x=v` names the argument, and every later `v` must be equal. Ids are strings and compare exactly: "W1" \
 is not "w1".
+- `counter(NAME, KEY)` is over the calls of all conversations that did not fail, also those of a case's `history`: in \
+its `window: 24h`, which includes exactly 24 hours, or ever. With `key: [t, 'date(now, "Europe/Rome")']`, a calendar \
+day, it is `counter(NAME, t, date(now, "Europe/Rome"))`. A call without its key or its amount is denied.
 - Durations: 500ms, 90s, 5m, 24h, 7d, 2w, in seconds. Instants: `now`, `time(f)` of an earlier call, \
 `time("2026-01-31T12:00:00Z")`. `within 24h` includes exactly 24 hours. Dates and hours without a zone \
 are in the host's.
@@ -135,7 +138,7 @@ stand at the top or under AND, OR, NOT, ->, never inside of G or F."""
 
 
 def language_reference() -> str:
-    """The page in Markdown: at most 9,900 characters."""
+    """The page in Markdown: at most 10,300 characters."""
     sections = [
         f"# GuardAgent policies\n\n{_RULES}",
         f"```yaml\n{FILE}```\n\nCases, one per line:\n\n```json\n{chr(10).join(CASES)}\n```\n",
