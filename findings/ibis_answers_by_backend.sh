@@ -13,7 +13,8 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q --no-compile "ibis-framework[duckdb,polars,sqlite]==12.0.0" duckdb==1.5.6 polars==2.1.0 sqlglot==27.29.0
+"$folder/venv/bin/pip" install -q --no-compile "ibis-framework[duckdb,polars,sqlite]==12.0.0" \
+  duckdb==1.5.6 polars==2.1.0 sqlglot==27.29.0
 "$folder/venv/bin/python" - <<'PYTHON'
 import ibis
 import pandas

@@ -22,7 +22,8 @@ import { z } from "zod";
 
 const result = { total: 1, currency: "EUR" };
 const server = new McpServer({ name: "server", version: "1" });
-server.registerTool("bill", { outputSchema: { total: z.number() } }, async () => ({ content: [], structuredContent: result }));
+const schema = { outputSchema: { total: z.number() } };
+server.registerTool("bill", schema, async () => ({ content: [], structuredContent: result }));
 const client = new Client({ name: "client", version: "1" });
 const [front, back] = InMemoryTransport.createLinkedPair();
 await Promise.all([server.connect(back), client.connect(front)]);
