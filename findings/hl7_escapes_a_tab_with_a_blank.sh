@@ -1,6 +1,6 @@
 #!/bin/sh
 # Version: hl7 0.4.5 (python-hl7)
-# Source: HL7 version 2, chapter 2, escape sequences: \Xdd..\ has pairs of hexadecimal digits. The docstring of
+# Source: HL7 version 2, escape sequences: \Xdddd..\ is data in hexadecimal digits, two for a byte. The docstring of
 #   Message.escape: values are replaced by hex versions with HL7's conventions.
 # Behaviour: a character below 16 gets one digit and a blank before it, which is no pair of digits. hl7 reads it itself,
 #   because int() of Python ignores the blank; a reader that minds the standard does not.
