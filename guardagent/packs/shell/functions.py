@@ -174,13 +174,14 @@ def _commands(arguments: dict[str, Any]) -> list[_Command]:
             commands.append(())
         if isinstance(value, str) and not is_named and name not in _PROSE and key.lower() not in _FOLDERS:
             commands.append(value)
-    return commands + [" ".join([program, *lines]) for program in programs if lines]
+    lines += [" ".join(lines)] if len(lines) > 1 else []  # also each alone: an option such as '#' hides what follows
+    return commands + [f"{program} {line}" for program in programs for line in lines]
 
 
 def _assignments(variables: dict[str, Any] | list[Any]) -> _Command:
     """The command that sets variables: `{NAME: VALUE}` or `[NAME=VALUE]`."""
     items = variables.items() if isinstance(variables, dict) else [str(text).partition("=")[::2] for text in variables]
-    is_readable = all(re.fullmatch(r"[A-Za-z_]\w*", name) and type(value) in _SCALARS for name, value in items)
+    is_readable = all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) and type(value) in _SCALARS for name, value in items)
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in items) if is_readable else ()
 
 
