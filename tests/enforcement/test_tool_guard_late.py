@@ -176,8 +176,8 @@ def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) ->
 
 
 def test_when_all_threads_hang_calls_are_denied_and_known(slow: Slow) -> None:
-    """Calls are denied at once, and their ids are known when the host's messages show them."""
-    tool_guard = guard(OPEN, state=slow, deadline=0.5)
+    """Calls are denied at once, and their ids are known when the host's messages show them, also before the first."""
+    tool_guard = guard("forall(refund(), state.open == true && count(f:refund()) < 2)", state=slow, deadline=0.5)
     tool_guard._pool._most = 1  # no option of a guard sets it
     tool_guard.before(refund(id="a"))
     assert "none ends" in tool_guard.before(refund(id="b", conversation="other")).errors[0]
