@@ -349,9 +349,20 @@ def _value_parts(node: Any) -> list[Any]:
 
 def _constants(node: Any) -> Iterator[Any]:
     if isinstance(node, ast.Constant):
-        yield node.value
+        yield from _scalars(node.value)
     for part in _value_parts(node):
         yield from _constants(part)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """Yields the keys and the values of a table; another value itself."""
+    if isinstance(value, Mapping):
+        yield from value
+    if isinstance(value, Mapping | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _scalars(part)
+    else:
+        yield value
 
 
 def _literals(terms: Sequence[Any]) -> Iterator[Any]:

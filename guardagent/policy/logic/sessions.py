@@ -311,7 +311,7 @@ class CurrentSession:
         plain = self._operations.plain
         values = [(plain(value), plain(semantics.value(node.term or ast.TRUE, inner))) for _, value, inner in matching]
         if any(UNDECIDED in pair for pair in values):
-            key = "fold", text_of(node), semantics.used_bindings(node, names)
+            key = "fold", repr(node), semantics.used_bindings(node, names)
             return any_number(self._operations.symbols, key, text_of(node))
         different = number_of_different(values)
         bounds = bounds_of(different)
@@ -490,13 +490,7 @@ class SymbolicSession:
     # --- history
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:
-        own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
-        term = "" if getattr(node, "term", None) is None else text_of(node.term)
-        which = node.which if isinstance(node, ast.Selected | ast.CallFold) else ""
-        within = getattr(node, "within", None)
-        window = "" if within is None else text_of(within)
-        text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term, window
-        return (*text, own, semantics.used_bindings(node, names))
+        return repr(node), semantics.used_bindings(node, names)
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:
         def result() -> Value:
