@@ -284,7 +284,7 @@ class _TranslatedCase:
         opened = [new[name] for name in case.open]
         self.open = None if any(symbol.arity() for symbol in opened) else [symbol() for symbol in opened]
         mine = {name: new[name]() for name in case.variable_terms}
-        self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
+        self.by_source = {repr(case.sources[name]): mine[name] for name in mine if name in case.sources}
         self.free = any(variable.free for variable in case.permit_check.variables)
 
 
@@ -314,7 +314,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
@@ -377,8 +376,8 @@ class _ConditionTranslator:
         left, right = _source_expression(term.left, names), _source_expression(term.right, names)
         if left in self._variable_terms:
             return self._of_variable(left, term.operator, right, term.right)
-        if right in self._variable_terms and term.operator in _SWAPPED:
-            return self._of_variable(right, _SWAPPED[term.operator], left, term.left)
+        if right in self._variable_terms and term.operator in ast.MIRRORED:
+            return self._of_variable(right, ast.MIRRORED[term.operator], left, term.left)
         return None
 
     def _of_variable(self, name: str, compare: str, other: str, node: ast.Term) -> Any | None:
