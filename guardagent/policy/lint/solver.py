@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.printer import key_of
 from guardagent.policy.lint.target import LintFinding, LintTarget, minimal_set, rules_of
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver import z3_text
@@ -284,7 +284,7 @@ class _TranslatedCase:
         opened = [new[name] for name in case.open]
         self.open = None if any(symbol.arity() for symbol in opened) else [symbol() for symbol in opened]
         mine = {name: new[name]() for name in case.variable_terms}
-        self.by_source = {repr(case.sources[name]): mine[name] for name in mine if name in case.sources}
+        self.by_source = {key_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
         self.free = any(variable.free for variable in case.permit_check.variables)
 
 
@@ -331,7 +331,7 @@ def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
 class _ConditionTranslator:
     def __init__(self, case: SolverCase) -> None:
         self._context = case.context
-        written = {name: text_of(source) for name, source in case.sources.items()}
+        written = {name: key_of(source) for name, source in case.sources.items()}
         self._variable_terms = {written[name]: term for name, term in case.variable_terms.items() if name in written}
         self._sorts = {written[name]: variable.sort for name, variable in case.variables.items() if name in written}
 
@@ -397,7 +397,7 @@ class _ConditionTranslator:
 
 def _source_expression(term: ast.Term, names: SourceNames) -> str:
     """Returns the source expression of a term over the call's arguments."""
-    return names.get(term.name, term.name) if isinstance(term, ast.Variable) else text_of(term)
+    return names.get(term.name, term.name) if isinstance(term, ast.Variable) else key_of(term)
 
 
 # --- tools that solver rules never permit
