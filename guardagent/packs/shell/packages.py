@@ -415,8 +415,8 @@ def _keys(events: Sequence[Any]) -> Iterator[tuple[str, int]]:
         if isinstance(event, yaml.CollectionEndEvent):
             is_key.pop()
         elif isinstance(event, yaml.NodeEvent):
-            if is_key[-1] and getattr(event, "value", "") in (*_COMMANDS, *_CONTEXTS):
-                yield event.value, at + 1
+            if is_key[-1] and (key := getattr(event, "value", "")) in (*_COMMANDS, *_CONTEXTS):
+                yield key, at + 1
             is_key[-1] = None if is_key[-1] is None else not is_key[-1]
             if isinstance(event, yaml.CollectionStartEvent):
                 is_key.append(True if isinstance(event, yaml.MappingStartEvent) else None)
