@@ -344,6 +344,12 @@ def test_a_command_is_read_in_each_form_of_arguments(arguments: dict[str, Any], 
     assert shell_findings(arguments, "") == kinds
 
 
+@pytest.mark.parametrize("arguments", [{}, {"description": "rm -rf /"}, {"description": "a", "env": {"A": "b"}}])
+def test_a_description_and_variables_are_no_command(arguments: dict[str, Any]) -> None:
+    """A call without one is unknown, and so denied."""
+    assert shell_findings(arguments, "") is None
+
+
 @pytest.mark.parametrize(
     ("download", "run"),
     [
