@@ -39,8 +39,7 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 
 T = TypeVar("T")
 
-MAX_THREADS = 64
-MAX_WAITING = 1000
+MAX_THREADS, MAX_WAITING = 64, 1000
 _IDLE_SECONDS = 30.0
 
 

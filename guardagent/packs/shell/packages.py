@@ -432,8 +432,8 @@ def _of_value(key: str, events: Sequence[Any]) -> Iterator[str]:
         if not depth:
             break
     if key in _COMMANDS and kinds[0] == "MappingStart":
-        return  # a service of this name: its keys are read by themselves
-    if depth or "Alias" in kinds:
+        pass  # a service of this name: its keys are read by themselves
+    elif depth or "Alias" in kinds:
         yield image_name("")
     elif key in _COMMANDS:
         test = words.pop(0) if words[:1] in (["CMD"], ["CMD-SHELL"]) else ""  # of a health check

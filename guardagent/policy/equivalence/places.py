@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from typing import Any, Literal, NamedTuple
 
 from guardagent.policy.equivalence.canonical import mapped
@@ -356,13 +356,8 @@ def _constants(node: Any) -> Iterator[Any]:
 
 def _scalars(value: Any) -> Iterator[Any]:
     """Yields the keys and the values of a table; another value itself."""
-    if isinstance(value, Mapping):
-        yield from value
-    if isinstance(value, Mapping | tuple):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _scalars(part)
-    else:
-        yield value
+    parts = [*value, *value.values()] if isinstance(value, Mapping) else value
+    yield from chain.from_iterable(map(_scalars, parts)) if isinstance(parts, list | tuple) else [value]
 
 
 def _literals(terms: Sequence[Any]) -> Iterator[Any]:

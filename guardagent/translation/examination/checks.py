@@ -389,8 +389,8 @@ def check_earlier_calls(examined: ExaminedDraft) -> Iterator[Problem]:
 
 
 def _free_strings(tool: ToolSchema) -> list[str]:
-    properties = {name: schema_of(schema) for name, schema in (tool.parameters.get("properties") or {}).items()}
-    return [name for name, schema in properties.items() if schema.get("type") == "string" and not choices(schema)]
+    properties = (tool.parameters.get("properties") or {}).items()
+    return [name for name, schema in properties if schema_of(schema).get("type") == "string" and not choices(schema)]
 
 
 def _unseen_calls(rule: ExaminedRule, cases: Sequence[Case], ids: Mapping[str, set[str]]) -> Iterator[str]:
