@@ -469,8 +469,8 @@ class TimeLimit:
             if not is_noted:
                 verdict = self.recorder.note_here(call, verdict)
             self.recorder.share_denied_id(call, verdict)
-        except GuardError as error:
-            _log.error("other processes do not know of a denied call: %s", error)
+        except Exception as error:  # noqa: BLE001 - the host's code that begins a conversation can raise anything
+            _log.error("other processes do not know of a denied call: %s", error_text(error))
         return self.recorder.log_verdict(call, verdict)
 
     def _abandon(self, call: HostCall, future: Future[Verdict], wait: WaitState | None) -> None:

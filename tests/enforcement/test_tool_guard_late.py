@@ -158,6 +158,20 @@ def test_a_late_denial_is_in_the_log(slow: Slow) -> None:
     assert sorted(record.get("decision", record.get("status")) for record in log.records) == ["deny", "withdrawn"]
 
 
+def test_a_late_denial_is_in_the_log_if_its_conversation_cannot_begin() -> None:
+    release, log = threading.Event(), MemoryLog()
+
+    def extra(_: str) -> None:
+        release.wait(10)
+        raise RuntimeError
+
+    tool_guard = guard(OPEN, extra=extra, deadline=0.2, log=log)
+    assert "took more than 0.2 s" in tool_guard.before(refund()).errors[0]
+    release.set()
+    until(lambda: len(log.records) == 1)
+    assert log.records[0]["decision"] == "deny"
+
+
 def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) -> None:
     """The check ends, and the call that it allowed is withdrawn."""
     tool_guard = guard(OPEN, state=slow, deadline=10)
