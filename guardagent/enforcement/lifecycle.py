@@ -39,7 +39,7 @@ from guardagent.types import Decision, Verdict, unchecked_verdict
 
 T = TypeVar("T")
 
-MAX_THREADS = 64
+MAX_THREADS, MAX_WAITING = 64, 1000
 _IDLE_SECONDS = 30.0
 
 
@@ -59,11 +59,15 @@ class DeadlinePool:
         self._threads = self._idle = 0
         self._process = os.getpid()
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
+    def submit(self, work: Callable[[], T], *, waits: bool = False) -> Future[T]:
         """Starts work in a copy of the caller's context.
 
+        Args:
+            work: the work.
+            waits: whether it may begin later, when a thread ends its work.
+
         Raises:
-            RuntimeError: all threads are busy.
+            RuntimeError: all threads are busy, or too much work waits for them.
         """
         if self._process != os.getpid():  # a fork does not inherit the threads
             self._begin()
@@ -79,8 +83,8 @@ class DeadlinePool:
                 future.set_exception(error)
 
         with self._lock:
-            if self._idle:
-                self._idle -= 1
+            if self._idle > 0 or (waits and self._threads == self._most and self._idle > -MAX_WAITING):
+                self._idle -= 1  # below zero: the work that waits
             elif self._threads < self._most:
                 threading.Thread(target=self._run, daemon=True, name="guardagent-check").start()
                 self._threads += 1
@@ -457,7 +461,7 @@ class TimeLimit:
         if has_begun:
             verdict = verdict_or_denial(partial(self.recorder.note_here, call, verdict))
         with contextlib.suppress(RuntimeError):  # recorded, but no caller waits for it: ledger and principal may hang
-            self.pool.submit(partial(self._record_late, call, verdict, has_begun))
+            self.pool.submit(partial(self._record_late, call, verdict, has_begun), waits=True)
         return verdict
 
     def _record_late(self, call: HostCall, verdict: Verdict, is_noted: bool) -> Verdict:  # noqa: FBT001
@@ -465,8 +469,8 @@ class TimeLimit:
             if not is_noted:
                 verdict = self.recorder.note_here(call, verdict)
             self.recorder.share_denied_id(call, verdict)
-        except GuardError as error:
-            _log.error("other processes do not know of a denied call: %s", error)
+        except Exception as error:  # noqa: BLE001 - the host's code that begins a conversation can raise anything
+            _log.error("other processes do not know of a denied call: %s", error_text(error))
         return self.recorder.log_verdict(call, verdict)
 
     def _abandon(self, call: HostCall, future: Future[Verdict], wait: WaitState | None) -> None:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from guardagent.enforcement.lifecycle import DeadlinePool, await_future
+from guardagent.enforcement.lifecycle import MAX_WAITING, DeadlinePool, await_future
 from tests.processes import is_true_in_child
 
 
@@ -26,6 +26,17 @@ def test_hung_work_occupies_only_its_thread() -> None:
             break
         except RuntimeError:
             continue
+
+
+def test_some_work_waits_for_a_thread() -> None:
+    """Not without limit."""
+    pool, release = DeadlinePool(2), threading.Event()
+    hung = [pool.submit(release.wait) for _ in range(2)]
+    waiting = [pool.submit(lambda at=at: at, waits=True) for at in range(MAX_WAITING)]  # type: ignore[misc]
+    with pytest.raises(RuntimeError, match="2 checks are running"):
+        pool.submit(lambda: 1, waits=True)
+    release.set()
+    assert [future.result(5) for future in (*hung, *waiting)] == [True, True, *range(MAX_WAITING)]
 
 
 def test_threads_are_reused() -> None:

@@ -158,6 +158,20 @@ def test_a_late_denial_is_in_the_log(slow: Slow) -> None:
     assert sorted(record.get("decision", record.get("status")) for record in log.records) == ["deny", "withdrawn"]
 
 
+def test_a_late_denial_is_in_the_log_if_its_conversation_cannot_begin() -> None:
+    release, log = threading.Event(), MemoryLog()
+
+    def extra(_: str) -> None:
+        release.wait(10)
+        raise RuntimeError
+
+    tool_guard = guard(OPEN, extra=extra, deadline=0.2, log=log)
+    assert "took more than 0.2 s" in tool_guard.before(refund()).errors[0]
+    release.set()
+    until(lambda: len(log.records) == 1)
+    assert log.records[0]["decision"] == "deny"
+
+
 def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) -> None:
     """The check ends, and the call that it allowed is withdrawn."""
     tool_guard = guard(OPEN, state=slow, deadline=10)
@@ -176,8 +190,8 @@ def test_a_task_that_is_cancelled_during_its_check_leaves_nothing(slow: Slow) ->
 
 
 def test_when_all_threads_hang_calls_are_denied_and_known(slow: Slow) -> None:
-    """Calls are denied at once, and their ids are known when the host's messages show them."""
-    tool_guard = guard(OPEN, state=slow, deadline=0.5)
+    """Calls are denied at once, and their ids are known when the host's messages show them, also before the first."""
+    tool_guard = guard("forall(refund(), state.open == true && count(f:refund()) < 2)", state=slow, deadline=0.5)
     tool_guard._pool._most = 1  # no option of a guard sets it
     tool_guard.before(refund(id="a"))
     assert "none ends" in tool_guard.before(refund(id="b", conversation="other")).errors[0]

@@ -330,6 +330,8 @@ def test_what_an_earlier_call_prepared_is_read(earlier: dict[str, Any], command:
         ({"command": "rm", "flags": ["-rf"], "args": ["/"]}, ["delete"]),
         ({"program": "rm", "options": ["-rf", "/"]}, ["delete"]),
         ({"command": "rm", "options": "-rf /"}, ["delete"]),
+        ({"options": "#", "command": "rm", "args": "-rf /"}, ["delete"]),
+        ({"flags": ["-c", "ls"], "command": "bash", "args": ["-c", "rm -rf /"]}, ["delete"]),
         ({"command": "kill", "options": [-1]}, ["unreadable"]),
         *(({name: "ls", "env": {"A": "it's", "B": 1}}, []) for name in ("command", "q")),
         *(({name: "ls", "env": {"LD_PRELOAD": "x.so"}}, ["unreadable"]) for name in ("command", "q")),
@@ -340,6 +342,12 @@ def test_what_an_earlier_call_prepared_is_read(earlier: dict[str, Any], command:
 def test_a_command_is_read_in_each_form_of_arguments(arguments: dict[str, Any], kinds: list[str]) -> None:
     """A program and its arguments are joined; a value of unknown form is never left out."""
     assert shell_findings(arguments, "") == kinds
+
+
+@pytest.mark.parametrize("arguments", [{}, {"description": "rm -rf /"}, {"description": "a", "env": {"A": "b"}}])
+def test_a_description_and_variables_are_no_command(arguments: dict[str, Any]) -> None:
+    """A call without one is unknown, and so denied."""
+    assert shell_findings(arguments, "") is None
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,24 @@ def test_a_witness_is_judged_differently(first: Any, second: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "condition",
+    ["limit[k] > a", "count(f:pay(kind=j, amount=b), b > limit[j]) == 0", "all(x in a, x > limit.last)"],
+)
+def test_tables_that_differ_are_not_proved_equal(condition: str) -> None:
+    """However long they are."""
+    rows = ", ".join(f"a_longer_key_{at}: {at}" for at in range(9))
+    first, second = (
+        load_policies(
+            text=f"version: 1\nconstants: {{limit: {{value: {{table: {{{rows}, last: {last}}}}}}}}}\n"
+            f"policies: [{{id: a, temporal: 'forall(pay(kind=k, amount=a), {condition})'}}]\n"
+        )
+        for last in (10, 20)
+    )
+    assert not isinstance(compare_rules(first, second), Same)
+    assert isinstance(compare_rules(first, first), Same)
+
+
 def replayed(difference: Different, draft: Any) -> str:
     policies, witness = ComparedDraft(draft).policies, difference.witness
     line = json.dumps(witness.record())

@@ -158,7 +158,7 @@ def _commands(arguments: dict[str, Any]) -> list[_Command]:
     They are those with a usual name; without one at the top, every string; and each program with its arguments. A
     command sets the variables of the environment. `code` and `input` may be for the program: they hide no other string.
     """
-    commands, lines = list(_named(arguments)), []
+    commands, lines, settings = list(_named(arguments)), [], list[_Command]()
     names = {key.lower() for key, value in arguments.items() if _line(value) is not None}
     is_named = not names.isdisjoint({*_COMMANDS} - {"code", "input"})
     values = [(key, plain_name(key), value) for key, value in arguments.items() if isinstance(value, str | list | dict)]
@@ -169,18 +169,20 @@ def _commands(arguments: dict[str, Any]) -> list[_Command]:
         if line:
             lines.append(line)
         elif value and name in _ENVIRONMENT and not isinstance(value, str):
-            commands.append(_assignments(value))
+            settings.append(_assignments(value))
         elif value and not isinstance(value, str) and name not in _NAMES and (is_part or not is_named):
             commands.append(())
         if isinstance(value, str) and not is_named and name not in _PROSE and key.lower() not in _FOLDERS:
             commands.append(value)
-    return commands + [" ".join([program, *lines]) for program in programs if lines]
+    lines += [" ".join(lines)] if len(lines) > 1 else []  # also each alone: an option such as '#' hides what follows
+    commands += [f"{program} {line}" for program in programs for line in lines]
+    return commands + settings if commands else []  # variables alone are no command
 
 
 def _assignments(variables: dict[str, Any] | list[Any]) -> _Command:
     """The command that sets variables: `{NAME: VALUE}` or `[NAME=VALUE]`."""
     items = variables.items() if isinstance(variables, dict) else [str(text).partition("=")[::2] for text in variables]
-    is_readable = all(re.fullmatch(r"[A-Za-z_]\w*", name) and type(value) in _SCALARS for name, value in items)
+    is_readable = all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) and type(value) in _SCALARS for name, value in items)
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in items) if is_readable else ()
 
 

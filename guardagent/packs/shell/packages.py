@@ -316,7 +316,7 @@ _RUNNERS = frozenset("npx bunx pnpx uvx npm pnpm yarn bun docker podman nerdctl"
 _DOCKERFILE = re.compile(r"(?i)(.*[/\\])?((docker|container)file([._-][^/\\]*)?|[^/\\]*\.(docker|container)file)")
 _COMPOSE = re.compile(r"(?i)(.*[/\\])?[^/\\]*compose[^/\\]*\.ya?ml")
 _INSTRUCTION = re.compile(
-    r"[ \t]*(?i:ONBUILD[ \t]+|HEALTHCHECK[ \t]+(?:--\S+[ \t]+)*)?"
+    r"[ \t]*(?i:ONBUILD[ \t]+)?(?i:HEALTHCHECK[ \t]+(?:--\S+[ \t]+)*)?"
     r"(?:(?i:(FROM|COPY|ADD|RUN|CMD|ENTRYPOINT))(?:[ \t]+(.*)|\s*$)|[A-Z]+[ \t])"
 )
 _OF_PARSER = re.compile(r"(?im)^[ \t]*(?:#|//)[ \t]*(?:syntax[ \t]*=[ \t]*(\S+)|escape[ \t]*=[ \t]*`)")
@@ -393,9 +393,8 @@ def _of_compose(text: str) -> Iterator[str]:
         values = [getattr(event, "value", "") for event in events if isinstance(event, yaml.NodeEvent)]
     except yaml.YAMLError:
         events, values = [], [""]
-    for at, event in enumerate(events):
-        if (key := getattr(event, "value", "")) in (*_COMMANDS, *_CONTEXTS):
-            yield from _of_value(key, events, at + 1)
+    for key, at in _keys(events):
+        yield from _of_value(key, events[at : at + _MOST_EVENTS])
     for key, value in pairwise(values if len(values) > 1 else ["image", ""] * len(values)):
         if key == "image" or (key == "dockerfile_inline" and not value):
             yield image_name(value)
@@ -407,16 +406,34 @@ _COMMANDS, _CONTEXTS = ("command", "entrypoint", "test"), ("build", "context", "
 _MOST_EVENTS = 200  # of a value
 
 
-def _of_value(key: str, events: Sequence[Any], at: int) -> Iterator[str]:
+def _keys(events: Sequence[Any]) -> Iterator[tuple[str, int]]:
+    """Yields the keys of mappings that name a command or a context, with the places of their values."""
+    import yaml  # as above
+
+    is_key: list[bool | None] = [None]  # of each open collection: whether its next node is a key; None in a list
+    for at, event in enumerate(events):
+        if isinstance(event, yaml.CollectionEndEvent):
+            is_key.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            if is_key[-1] and (key := getattr(event, "value", "")) in (*_COMMANDS, *_CONTEXTS):
+                yield key, at + 1
+            is_key[-1] = None if is_key[-1] is None else not is_key[-1]
+            if isinstance(event, yaml.CollectionStartEvent):
+                is_key.append(True if isinstance(event, yaml.MappingStartEvent) else None)
+
+
+def _of_value(key: str, events: Sequence[Any]) -> Iterator[str]:
     """Yields what the value of a key takes from outside: packages of a command, or the address of what is built."""
     kinds, words, depth = [], list[str](), 0
-    for event in islice(events, at, at + _MOST_EVENTS):
+    for event in events:
         kinds.append(type(event).__name__.removesuffix("Event"))
         words += ["$"] if kinds[-1] == "Alias" else [event.value] if kinds[-1] == "Scalar" else []
         depth += kinds[-1].endswith("Start") - kinds[-1].endswith("End")
         if not depth:
             break
-    if depth or "Alias" in kinds:
+    if key in _COMMANDS and kinds[0] == "MappingStart":
+        pass  # a service of this name: its keys are read by themselves
+    elif depth or "Alias" in kinds:
         yield image_name("")
     elif key in _COMMANDS:
         test = words.pop(0) if words[:1] in (["CMD"], ["CMD-SHELL"]) else ""  # of a health check
@@ -429,7 +446,8 @@ def _of_value(key: str, events: Sequence[Any], at: int) -> Iterator[str]:
 
 def _of_dockerfile(text: str) -> Iterator[str]:
     yield from map(image_name, _OF_PARSER.findall(text))
-    stages, started = {"scratch"}, dict[str, Any]()
+    started: dict[str, Any] = {}
+    stages = {"scratch": started}
     for at, line in enumerate(_CONTINUED.sub("", _COMMENTS.sub("", text)).split("\n")):
         instruction = _INSTRUCTION.match(line)
         name, rest = (str(instruction[1]).upper(), instruction[2] or "") if instruction else ("RUN", line)
@@ -439,10 +457,10 @@ def _of_dockerfile(text: str) -> Iterator[str]:
             (arguments.split() or [""])[:1] if name == "FROM" else [image for image in images if not image.isdecimal()]
         )
         yield from (image_name(image) for image in images if image.lower() not in stages)
-        if name == "FROM" and (stage := re.fullmatch(r"(?i)\S+\s+as\s+([\w.-]+)\s*", arguments)):
-            stages.add(stage[1].lower())
         if name == "FROM":
-            started = {}
+            started = {**stages.get(images[0].lower(), {})}
+        if name == "FROM" and (stage := re.fullmatch(r"(?i)\S+\s+as\s+([\w.-]+)\s*", arguments)):
+            stages[stage[1].lower()] = started
         if name in ("RUN", "CMD", "ENTRYPOINT"):
             run = with_json(arguments)
             if name != "RUN" and isinstance(run, list):  # the words of CMD follow those of ENTRYPOINT

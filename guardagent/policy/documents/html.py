@@ -20,6 +20,7 @@ _INLINE = frozenset(
 )
 """All other elements are blocks: an unknown one ends a paragraph."""
 
+_MARKS = re.compile(r"\d+(?:[,;–-]\d+)*")  # noqa: RUF001 - typographic
 _TO_RAISED = str.maketrans("0123456789", RAISED)
 _BLOCKS_IN_CELLS = "table, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, pre, p + p"
 _UNSHOWN = {
@@ -98,8 +99,8 @@ class _Walker:
         elif tag in _INLINE:
             at = len(self._buffer)
             self._content(node, kind, depth)
-            if tag == "sup" and (number := "".join(self._buffer[at:]).strip()).isdecimal():
-                self._buffer[at:] = [number.translate(_TO_RAISED)]  # a footnote's mark or a power, no digit of the text
+            if tag == "sup" and _MARKS.fullmatch(marks := "".join("".join(self._buffer[at:]).split())):
+                self._buffer[at:] = [marks.translate(_TO_RAISED)]  # of footnotes, or a power: no digits of the text
         elif (special := getattr(self, f"_{_READERS.get(tag, '')}", None)) is not None:
             self._flush(kind, depth)
             special(node, kind, depth)

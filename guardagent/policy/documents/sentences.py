@@ -25,7 +25,7 @@ RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 """Digits of footnote marks and powers."""
 
 _STOP = re.compile(
-    rf"""(?:(?<![.!?…؟।])[.!?…؟।]++[)\]}}"'”’»*_{RAISED}]*(?:\[\d+\])*(?=\s|$))"""  # noqa: RUF001 - typographic
+    rf"""(?:(?<![.!?…؟।])[.!?…؟।]++[)\]}}"'”’»*_{RAISED}]*(?:[,;–-][{RAISED}]+|\[\d+\])*(?=\s|$))"""  # noqa: RUF001 - typographic
     r"""|[。！？]+[」』”）]*|\n\s*+"""  # noqa: RUF001 - typographic
 )
 """The end of a sentence, perhaps; a line feed stands for a line break that the author wrote."""

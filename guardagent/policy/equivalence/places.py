@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from itertools import product
+from itertools import chain, product
 from typing import Any, Literal, NamedTuple
 
 from guardagent.policy.equivalence.canonical import mapped
@@ -349,9 +349,15 @@ def _value_parts(node: Any) -> list[Any]:
 
 def _constants(node: Any) -> Iterator[Any]:
     if isinstance(node, ast.Constant):
-        yield node.value
+        yield from _scalars(node.value)
     for part in _value_parts(node):
         yield from _constants(part)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """Yields the keys and the values of a table; another value itself."""
+    parts = [*value, *value.values()] if isinstance(value, Mapping) else value
+    yield from chain.from_iterable(map(_scalars, parts)) if isinstance(parts, list | tuple) else [value]
 
 
 def _literals(terms: Sequence[Any]) -> Iterator[Any]:

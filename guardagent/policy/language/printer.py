@@ -17,6 +17,11 @@ def text_of(node: Any) -> str:
     return _AS_WRITTEN.text(node)
 
 
+def key_of(node: Any) -> str:
+    """The source text of a term or a pattern with all of its constants, which `text_of` shortens."""
+    return _WHOLE.text(node)
+
+
 class Printer:
     """Prints terms.
 
@@ -153,3 +158,4 @@ PRINTERS: dict[type, Any] = {
 }
 
 _AS_WRITTEN = Printer(str)
+_WHOLE = Printer(str, printers={**PRINTERS, ast.Constant: lambda _, node: repr(node.value)})

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from guardagent.policy.language import ast
-from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.printer import key_of
 from guardagent.policy.lint.target import LintFinding, LintTarget, minimal_set, rules_of
 from guardagent.policy.monitors.rule import Rule
 from guardagent.policy.solver import z3_text
@@ -284,7 +284,7 @@ class _TranslatedCase:
         opened = [new[name] for name in case.open]
         self.open = None if any(symbol.arity() for symbol in opened) else [symbol() for symbol in opened]
         mine = {name: new[name]() for name in case.variable_terms}
-        self.by_source = {text_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
+        self.by_source = {key_of(case.sources[name]): mine[name] for name in mine if name in case.sources}
         self.free = any(variable.free for variable in case.permit_check.variables)
 
 
@@ -314,7 +314,6 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
@@ -332,7 +331,7 @@ def data_constraints(rule: Rule, case: SolverCase) -> list[Any]:
 class _ConditionTranslator:
     def __init__(self, case: SolverCase) -> None:
         self._context = case.context
-        written = {name: text_of(source) for name, source in case.sources.items()}
+        written = {name: key_of(source) for name, source in case.sources.items()}
         self._variable_terms = {written[name]: term for name, term in case.variable_terms.items() if name in written}
         self._sorts = {written[name]: variable.sort for name, variable in case.variables.items() if name in written}
 
@@ -377,8 +376,8 @@ class _ConditionTranslator:
         left, right = _source_expression(term.left, names), _source_expression(term.right, names)
         if left in self._variable_terms:
             return self._of_variable(left, term.operator, right, term.right)
-        if right in self._variable_terms and term.operator in _SWAPPED:
-            return self._of_variable(right, _SWAPPED[term.operator], left, term.left)
+        if right in self._variable_terms and term.operator in ast.MIRRORED:
+            return self._of_variable(right, ast.MIRRORED[term.operator], left, term.left)
         return None
 
     def _of_variable(self, name: str, compare: str, other: str, node: ast.Term) -> Any | None:
@@ -398,7 +397,7 @@ class _ConditionTranslator:
 
 def _source_expression(term: ast.Term, names: SourceNames) -> str:
     """Returns the source expression of a term over the call's arguments."""
-    return names.get(term.name, term.name) if isinstance(term, ast.Variable) else text_of(term)
+    return names.get(term.name, term.name) if isinstance(term, ast.Variable) else key_of(term)
 
 
 # --- tools that solver rules never permit

@@ -18,7 +18,7 @@ from guardagent.policy.evaluation.history_index import ANY, AnyTool
 from guardagent.policy.evaluation.operands import StateFunctionError, applied_function, read_as_json
 from guardagent.policy.functions import RuleFunction, rule_functions
 from guardagent.policy.language import ast
-from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.printer import key_of
 from guardagent.policy.language.values import Unknown
 from guardagent.policy.logic.expressions import Expression, arithmetic, conditional, conj, disj, neg, same
 from guardagent.policy.logic.expressions import greatest as greater
@@ -372,7 +372,7 @@ class Semantics:
     def _over_some(self, node: ast.OverItems, whole: Leaf, names: Bindings) -> Value:
         """Evaluates over a symbolic list: equal conditions give the same symbolic value."""
         symbols = self.operations.symbols
-        key = node.which, whole, text_of(node.condition), node.variable, self.used_bindings(node.condition, names)
+        key = node.which, whole, key_of(node.condition), node.variable, self.used_bindings(node.condition, names)
         if node.which == "count":
             return symbols.any_count(key)
         return symbols.any_truth(key)

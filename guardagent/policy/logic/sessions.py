@@ -20,7 +20,7 @@ from guardagent.errors import GuardError
 from guardagent.policy.evaluation import monitor_interface
 from guardagent.policy.evaluation.history_index import number_of_different
 from guardagent.policy.language import ast
-from guardagent.policy.language.printer import text_of
+from guardagent.policy.language.printer import key_of, text_of
 from guardagent.policy.language.values import LAST, MICROSECONDS, Unknown, as_read, bounds_of, kind_of, seconds_of
 from guardagent.policy.logic.expressions import Expression, conditional, conj, disj, implies, less, neg, same, variable
 from guardagent.policy.logic.operations import UNDECIDED, Operations, number
@@ -311,7 +311,7 @@ class CurrentSession:
         plain = self._operations.plain
         values = [(plain(value), plain(semantics.value(node.term or ast.TRUE, inner))) for _, value, inner in matching]
         if any(UNDECIDED in pair for pair in values):
-            key = "fold", text_of(node), semantics.used_bindings(node, names)
+            key = "fold", key_of(node), semantics.used_bindings(node, names)
             return any_number(self._operations.symbols, key, text_of(node))
         different = number_of_different(values)
         bounds = bounds_of(different)
@@ -491,11 +491,11 @@ class SymbolicSession:
 
     def _key(self, semantics: Semantics, node: Any, names: Bindings) -> Hashable:
         own = (node.ok,) if isinstance(node, ast.SomeCall) else ()
-        term = "" if getattr(node, "term", None) is None else text_of(node.term)
+        term = "" if getattr(node, "term", None) is None else key_of(node.term)
         which = node.which if isinstance(node, ast.Selected | ast.CallFold) else ""
         within = getattr(node, "within", None)
-        window = "" if within is None else text_of(within)
-        text = type(node).__name__, which, text_of(node.pattern), text_of(node.condition), term, window
+        window = "" if within is None else key_of(within)
+        text = type(node).__name__, which, key_of(node.pattern), key_of(node.condition), term, window
         return (*text, own, semantics.used_bindings(node, names))
 
     def some(self, semantics: Semantics, node: ast.SomeCall, names: Bindings) -> Value:

@@ -20,6 +20,7 @@ from guardagent.batch.survivors import Survivors, concerns_the_end
 from guardagent.errors import name_hint
 from guardagent.policy.documents import Sentence
 from guardagent.policy.documents.sentences import find_quote, word_count
+from guardagent.policy.equivalence.phrases import schema_of
 from guardagent.policy.equivalence.places import ITEMS, Place, PlaceComparison
 from guardagent.policy.language import ast
 from guardagent.policy.language.parser import unknown_arguments
@@ -388,8 +389,8 @@ def check_earlier_calls(examined: ExaminedDraft) -> Iterator[Problem]:
 
 
 def _free_strings(tool: ToolSchema) -> list[str]:
-    properties = tool.parameters.get("properties") or {}
-    return [name for name, schema in properties.items() if schema.get("type") == "string" and not choices(schema)]
+    properties = (tool.parameters.get("properties") or {}).items()
+    return [name for name, schema in properties if schema_of(schema).get("type") == "string" and not choices(schema)]
 
 
 def _unseen_calls(rule: ExaminedRule, cases: Sequence[Case], ids: Mapping[str, set[str]]) -> Iterator[str]:

@@ -56,6 +56,8 @@ def test_raised_numbers_are_no_digits_of_the_text() -> None:
         "Use 10³ g by the 1st.",
     ]
     assert find_quote("Pay late.² Stay¹ out", "late. Stay out")
+    page = "<p>At $500<sup>1, 2</sup> stop.<sup>3,4</sup> Go."
+    assert [sentence.text for sentence in read(page).sentences] == ["At $500¹,² stop.³,⁴", "Go."]
 
 
 def test_a_note_is_read_with_the_sentence_that_has_its_mark() -> None:

@@ -129,3 +129,16 @@ def test_contradictions_are_found_with_all_names(name: str, tmp_path: Path) -> N
     path.write_text(policy((first, permit), (first, f"(not {permit})"), argument="m"))
     assert permitted(path, m=6) == [0, 1, 2, 3, 4]
     assert lint_report(path).findings == ()
+
+
+def test_rules_that_read_different_tables_do_not_exclude_each_other(tmp_path: Path) -> None:
+    """However long the rows are that the tables share."""
+    rows = {f"a_longer_key_{number}": number for number in range(9)}
+    content = json.loads(policy(("", "(< n 5)"), ("", "(not (< n 5))")))
+    for rule, name in zip(content["policies"], ("low", "high"), strict=True):
+        rule["solver"]["tools"]["t"]["variables"]["n"]["from"] = f"{name}[args.kind]"
+    tables = {name: {"value": {"table": {**rows, "x": row}}} for name, row in (("low", 1), ("high", 9))}
+    path = tmp_path / "policies.yaml"
+    path.write_text(json.dumps({**content, "constants": tables}))
+    assert load_policies(path).session().check("t", {"kind": "x"}).label == 0
+    assert lint_report(path).findings == ()

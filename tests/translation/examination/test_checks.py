@@ -152,6 +152,12 @@ def test_a_rule_that_says_which_earlier_calls_count_needs_no_such_case() -> None
         assert earlier_problems(f"forall(refund(order_id=o), {condition})") == []
 
 
+def test_an_argument_whose_schema_is_a_truth_value_can_be_anything() -> None:
+    """It is no id, and no check fails because of it."""
+    tools = tools_of({name: {"properties": {"order_id": True, "amount": True}} for name in ("refund", "cancel")}, "")
+    assert problems(draft(), "unexamined", tools=tools) == []
+
+
 # --- arguments that no rule reads
 
 
