@@ -385,7 +385,7 @@ def check_earlier_calls(examined: ExaminedDraft) -> Iterator[Problem]:
         lacking = list(dict.fromkeys(_unseen_calls(rule, cases, ids))) if cases else []
         if lacking:
             text = f"the cases lack one in which an earlier call {', and one in which a call '.join(lacking)}"
-            yield problem_of(rule.draft, "case", f"{text}; by the document, does it count?")
+            yield problem_of(rule.draft, "case", f"{text}; add cases that show whether it counts by the document")
 
 
 def _free_strings(tool: ToolSchema) -> list[str]:

@@ -121,7 +121,7 @@ def earlier_problems(temporal: str, *earlier: dict[str, Any]) -> list[str]:
     cases = (case("one", 0, [], args={"order_id": "W1", "amount": 5}, history=history),)
     draft = Draft((2,), (rule(temporal, cases=cases),))
     return [
-        problem.message for problem in problems(draft, "case") if "by the document, does it count" in problem.message
+        problem.message for problem in problems(draft, "case") if "whether it counts by the document" in problem.message
     ]
 
 
