@@ -46,10 +46,14 @@ class RuleDraft:
 
 
 def with_cases(rule: RuleDraft, cases: Iterable[Mapping[str, Any]], gone: Collection[str] = ()) -> RuleDraft:
-    """Returns a rule with further cases, in place of its own with the same ids, and without some others."""
+    """Returns a rule with further cases, in place of its own with the same ids, and without some others.
+
+    A case with an id alone takes out the one of that id.
+    """
     cases = tuple(cases)
     names = {*gone, *(str(case.get("id")) for case in cases)}
-    return replace(rule, cases=(*(case for case in rule.cases if str(case.get("id")) not in names), *cases))
+    others = (case for case in rule.cases if str(case.get("id")) not in names)
+    return replace(rule, cases=(*others, *(case for case in cases if case.keys() != {"id"})))
 
 
 def new_facts(facts: Iterable[NeededFact], known: Collection[str]) -> tuple[NeededFact, ...]:

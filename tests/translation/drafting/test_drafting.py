@@ -239,6 +239,7 @@ def test_nothing_is_corrected_before_each_draft_is_there(serve: Serve, tmp_path:
         ("id: r", "G true", "ok a, ok b, ok c"),
         ("id: r, temporal: 'G false'", "G false", "ok a, ok b, ok c"),
         ("id: r, cases: [{id: b, is: new}, {id: d, is: new}]", "G true", "ok a, ok c, new b, new d"),
+        ("id: r, cases: [{id: b}, {id: x}]", "G true", "ok a, ok c"),
         ("id: r, quotes: [{sentence: 4, words: v}]", "G true", "ok a, ok b, ok c"),
         ("id: r, quotes: [{sentence: 4, words: v}], temporal: 'G false'", "G false", "ok c"),
     ],
