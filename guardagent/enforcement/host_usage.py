@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -36,6 +37,7 @@ class ModelUsage:
     others: dict[str, Amount | None] = field(default_factory=lambda: dict.fromkeys(_USED, 0))
     is_whole: bool = False
     process: str = field(default_factory=lambda: secrets.token_hex(8))
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)  # threads serve it at once
 
     def note(self, name: str | None, **used: Amount | None) -> None:
         """Notes a response or a run. A later report of the same name replaces the earlier one.
@@ -45,12 +47,13 @@ class ModelUsage:
         """
         wrong = [what for what, amount in used.items() if not _is_amount(amount, whole=what == "tokens")]
         is_named = name is None or isinstance(name, str)
-        if wrong or not is_named:
-            self.others = dict.fromkeys(_USED)
-        elif name is None:
-            self.others = {what: _sum([self.others[what], used[what]]) for what in _USED}
-        else:
-            self.reports[name] = used
+        with self._lock:
+            if wrong or not is_named:
+                self.others = dict.fromkeys(_USED)
+            elif name is None:
+                self.others = {what: _sum([self.others[what], used[what]]) for what in _USED}
+            else:
+                self.reports[name] = used
         if not is_named:
             raise InputError(f"the name of a response is a {type(name).__name__}; expected a string")
         if wrong:
@@ -65,7 +68,9 @@ class ModelUsage:
             recorded: the usage at the last call of the conversation; None without one.
         """
         parts = {} if recorded is None else {**recorded.get("parts", {"": recorded})}
-        own = {what: _sum([self.others[what], *(used[what] for used in self.reports.values())]) for what in _USED}
+        with self._lock:
+            reports = [self.others, *self.reports.values()]
+        own = {what: _sum([used[what] for used in reports]) for what in _USED}
         if self.is_whole:
             earlier = parts.get(_ALL, own)
             own = {

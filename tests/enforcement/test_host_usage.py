@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from guardagent import Policies, RemoteGuard, load_policies
 from guardagent.enforcement import EnforcementPoint, HostCall, Outcome, SqliteLedger, ToolGuard
 from guardagent.enforcement.host_adapter import HostAdapter
 from guardagent.enforcement.host_runs import HostScope, HostSurroundings
+from guardagent.enforcement.host_usage import ModelUsage
 from guardagent.enforcement.wire import read_call, write_call
 from guardagent.errors import InputError
 from guardagent.policy.load import compile_rules
@@ -74,6 +77,25 @@ def test_reports_add_up_and_one_of_the_same_name_replaces_its_earlier_one() -> N
     counting.spent("e", tokens=900, cost=0)
     counting.spent("e", tokens=1, cost=0)
     assert counting.before(refund(conversation="e")).label == 1
+
+
+def test_no_report_of_a_thread_is_lost() -> None:
+    """Lost tokens would be a limit that nobody set."""
+    counting = guard(TOKENS, COST)
+
+    def report() -> None:
+        for _ in range(1000):
+            counting.spent("c", tokens=1, cost=0)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(4):
+                pool.submit(report)
+    finally:
+        sys.setswitchinterval(interval)
+    assert counting.notes("c")[ModelUsage].total(None)["tokens"] == 4000
 
 
 @pytest.mark.parametrize(

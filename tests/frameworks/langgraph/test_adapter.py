@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
+import time
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +257,18 @@ def test_the_tokens_of_a_conversation_are_limited(build: Any, tmp_path: Path) ->
     assert sorted(shop.refunds) == [("W1", 20), ("W1", 40), ("W1", 50)]
     run(guard, shop, [refund(60)], named="c3", build=build)
     assert len(shop.refunds) == 3
+
+
+@BOTH
+def test_parallel_calls_both_know_the_tokens(build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while another call notes what their message used."""
+    guard, shop = guard_of(tmp_path, TOKENS), Shop()
+    spent = guard.spent
+
+    def slow(*args: Any, **options: Any) -> None:
+        time.sleep(0.1)
+        spent(*args, **options)
+
+    monkeypatch.setattr(guard, "spent", slow)
+    build(guard, metered([refund(50), refund(20)], "done"), tools_of_shop(shop)).invoke(user(), thread("c"))
+    assert sorted(shop.refunds) == [("W1", 20), ("W1", 50)]

@@ -397,13 +397,15 @@ def note_responses(guard: EnforcementPoint, conversation: str, messages: Sequenc
     """Notes the tokens of the model's messages, from the newest to the last one that was noted before."""
     with contextlib.suppress(GuardError):  # a conversation that cannot begin: judging its call meets that, too
         known: set[str] = guard.notes(conversation).setdefault("responses", set())
+        new = list[tuple[str, AIMessage]]()
         for message in (message for message in reversed(messages) if isinstance(message, AIMessage)):
             name = message.id or sha256(message.model_dump_json().encode()).hexdigest()
             if name in known:
-                return
+                break
+            new.append((name, message))
+        for name, message in reversed(new):  # the newest last: a parallel call that finds it needs them all
+            guard.spent(conversation, tokens=(message.usage_metadata or {}).get("total_tokens"), of=name, whole=True)
             known.add(name)
-            tokens = (message.usage_metadata or {}).get("total_tokens")
-            guard.spent(conversation, tokens=tokens, of=name, whole=True)
 
 
 def text_of(message: Any) -> str:
