@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("fastmcp")
 
+from guardagent.log.verification import Selection
 from tests.frameworks.mcp.helpers import (
     PLAIN,
     SHOP,
@@ -321,11 +322,15 @@ exec(compile(open({plain_command()[-1]!r}).read(), "plain.py", "exec"))
 def test_a_call_that_is_cancelled_before_it_is_sent_has_not_run(tmp_path: Path) -> None:
     """So it has failed, and does not stay in flight."""
     policy = AT_MOST_ONE.replace("order_id=o))", "order_id=o), !failed(f))")
-    pinged = tmp_path / "pinged"
+    pinged, log = tmp_path / "pinged", tmp_path / "log.db"
     server = [sys.executable, "-S", "-c", DOUBTFUL.replace("PINGED", str(pinged))]
 
+    def is_recorded() -> bool:
+        entries = [entry.fields for entry in Selection().entries([str(log)])]
+        return any(entry["kind"] == "outcome" and entry.get("status") == "failed" for entry in entries)
+
     async def session() -> None:
-        async with client_of(proxy_command(tmp_path, policy, server=server), tmp_path) as client:
+        async with client_of(proxy_command(tmp_path, policy, "--log", str(log), server=server), tmp_path) as client:
             await client.begin()
             assert failed(await client.call("get_order", order_id="W1"))
             args = {"name": "refund", "arguments": {"order_id": "W1", "amount": 5}}
@@ -333,6 +338,8 @@ def test_a_call_that_is_cancelled_before_it_is_sent_has_not_run(tmp_path: Path) 
             while not pinged.exists():  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.01)
             await client.notify("notifications/cancelled", {"requestId": name})
+            while not is_recorded():  # noqa: ASYNC110 - by another process
+                await asyncio.sleep(0.02)
             assert not failed(await client.call("refund", order_id="W1", amount=5))
 
     run(session())
