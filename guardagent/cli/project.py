@@ -166,9 +166,12 @@ def create(folder: Path) -> str:
         raise InputError(f"{folder}: already exists; expected a new or empty folder")
     try:
         shutil.copytree(_FILES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        readme = folder / "README.md"
+        text = readme.read_text(encoding="utf-8").replace("my-guard", str(folder))
+        readme.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error}") from None
-    return (folder / "README.md").read_text(encoding="utf-8").replace("my-guard", str(folder))
+    return text
 
 
 # --- all checks of a project, in one run

@@ -63,7 +63,7 @@ def verify(
         if out is None:
             reports.show_all(report_listing, form, sys.stdout)
         else:
-            _write(reports.render_all(report_listing, form), out)
+            _write(reports.render_all(report_listing, form), out, target)
     for part in (part for report in report_listing.reports if strict for part in report.unknown):
         note(f"unknown: {part}")
     raise typer.Exit(report_listing.status)
@@ -82,7 +82,7 @@ def graph(
 
     form = _format(output, "json", drawing.FORMATS, as_json=as_json)
     graphs = graphs_of(target, source_only=source_only)
-    _write(drawing.draw_all(graphs, form), out)
+    _write(drawing.draw_all(graphs, form), out, target)
     for graph_note in graphs.notes:
         note(f"note: {graph_note}")
 
@@ -96,9 +96,14 @@ def _format(named: str, usual: str, known: Plugins, *, as_json: bool) -> str:
     return form
 
 
-def _write(text: str, out: Path | None) -> None:
+def _write(text: str, out: Path | None, target: str) -> None:
     text = text if text.endswith("\n") else f"{text}\n"
     if out is None:
         sys.stdout.write(text)
+    elif out.exists() and out.resolve() in (Path(target).resolve(), Path(target.rpartition(":")[0]).resolve()):
+        raise InputError(f"{out}: it is the file that is read; expected another one for '--out'")
     else:
-        out.write_text(text, encoding="utf-8")
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{out}: cannot be written: {error.strerror}; expected a writable file") from None

@@ -128,7 +128,8 @@ def test_memory_add_validates_and_adds(cli: Cli, write: Write, agent_folder: Cal
 def test_init_makes_a_project_that_runs(cli: Cli, tmp_path: Path) -> None:
     """Both runs and the cases of the starter project judge as its README says, and nothing is overwritten."""
     folder = tmp_path / "mine"
-    assert str(folder) in cli("init", folder).out
+    assert cli("init", folder).out.strip() == (readme := (folder / "README.md").read_text().strip())
+    assert f"--memory {folder}/memory" in readme
     options = ["--agent", "refunds", "--memory", folder / "memory", "--toolbox", folder / "toolbox"]
     for run, status in (("small", 0), ("large", 1)):
         files = ["--input", folder / f"runs/{run}-input.txt", "--output-log", folder / f"runs/{run}-output.txt"]

@@ -87,3 +87,15 @@ def test_a_graph_is_drawn(cli: Cli, tmp_path: Path, form: str) -> None:
     assert cli("graph", path, "--format", form, "--out", tmp_path / "out").status == 0
     assert (tmp_path / "out").read_text() == shown.out
     assert "act" in shown.out
+
+
+@pytest.mark.parametrize("command", ["graph", "verify"])
+@pytest.mark.parametrize("out", ["graph.json", "none/graph.svg"])
+def test_what_is_read_is_not_overwritten_and_what_cannot_be_written_is_an_error(
+    cli: Cli, tmp_path: Path, command: str, out: str
+) -> None:
+    path = write(tmp_path, "read")
+    before = path.read_text()
+    answer = cli(command, path, "--out", tmp_path / out)
+    assert (answer.status, answer.out, path.read_text()) == (2, "", before)
+    assert answer.err.startswith(f"guardagent: {tmp_path / out}: ")

@@ -126,20 +126,22 @@ def _notes_on_names(target: LintTarget) -> Iterator[str]:
         for named in (named for read in rule.rules for named in named_arguments(read)):
             for tool in named.tools:
                 arguments.setdefault(tool, {}).setdefault(named.name, []).append(rule.id)
-    yield from _near(tools, "tool", "", [*target.tags.values()])
+    shown = {tool: rules_of(ids) for tool, ids in tools.items()}
+    for counter in target.policies.counters if target.file.tools is None else ():
+        for tool in sorted(counter.tools):
+            shown[tool] = ", ".join([*([shown[tool]] if tool in shown else []), f"counter {counter.name!r}"])
+    yield from _near(shown, "tool", "", [*target.tags.values()])
     for tool, uses in arguments.items():
-        yield from _near(uses, "argument", f" of '{tool}'")
+        yield from _near({name: rules_of(ids) for name, ids in uses.items()}, "argument", f" of '{tool}'")
     if tools:
         yield _UNCHECKED
 
 
-def _near(
-    uses: Mapping[str, list[str]], kind: str, of: str, alternatives: Sequence[Collection[str]] = ()
-) -> Iterator[str]:
+def _near(uses: Mapping[str, str], kind: str, of: str, alternatives: Sequence[Collection[str]] = ()) -> Iterator[str]:
     for first, second in combinations(uses, 2):
         if _is_near(first, second) and not any({first, second} <= {*names} for names in alternatives):
             yield (
-                f"the {kind}s '{first}' ({rules_of(uses[first])}) and '{second}' ({rules_of(uses[second])}){of} are "
+                f"the {kind}s '{first}' ({uses[first]}) and '{second}' ({uses[second]}){of} are "
                 f"spelled almost alike; if they are the same {kind}, write one name"
             )
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from textwrap import dedent
@@ -463,7 +464,8 @@ class ReviewStore:
 
         Raises:
             ReviewConflictError: the review was changed meanwhile.
-            InputError: no question has the number, there are no words, or a file is invalid or cannot be written.
+            InputError: no question has the number, there are no words, they are almost an answer of the question, or a
+                file is invalid or cannot be written.
         """
         dossier = read_dossier(self.policies)
         questions = dossier.review.questions
@@ -476,8 +478,12 @@ class ReviewStore:
         )
         if entry is None or not words:
             raise InputError(f"question {number} needs an answer, and a sentence that the document still has")
-        answers = [choice.answer.casefold() for choice in question.choices]
-        self.answer(entry, question, answers.index(words.casefold()) if words.casefold() in answers else words)
+        answers = {choice.answer.casefold(): at for at, choice in enumerate(question.choices)}
+        choice = answers.get(words.casefold())
+        if choice is None and (near := get_close_matches(words.casefold(), answers, n=1, cutoff=0.85)):
+            meant = question.choices[answers[near[0]]].answer
+            raise InputError(f"{words!r} is almost the answer {meant!r}; write that one, or more words of your own")
+        self.answer(entry, question, words if choice is None else choice)
         return question.text
 
     def confirm(self, shown: ReviewEntry) -> None:

@@ -71,7 +71,10 @@ def rule_results(graph: Graph, policies: Policies, findings: Iterable[GraphFindi
         by_a_call = rule_result.mechanism == "bad_prefix" and any(rule_result.emitted)
         if guarded and by_a_call and rule.source.on_violation > Decision.WARN:
             rule_result = RuleResult(rule.id, "undecidable", message=_GUARDED)
-        yield replace(rule_result, every_run=every_run(runs, rule, policies.tags))
+        run_result = every_run(runs, rule, policies.tags)
+        if rule_result.message == _TOO_MANY and run_result.status == "proved":
+            rule_result = RuleResult(rule.id, "proved", message="it holds whatever the order of the calls")
+        yield replace(rule_result, every_run=run_result)
     for source, _ in policies.requests:
         why = "a rule in natural language or in Cedar is checked at run time"
         yield RuleResult(source.id, "undecidable", message=why, every_run=EveryRunResult(message=why))

@@ -83,3 +83,10 @@ def test_a_local_time_without_a_zone_is_noted(tmp_path: Path) -> None:
 def test_with_tools_there_is_nothing_to_note(tmp_path: Path) -> None:
     """A name that they lack is an error when the file is loaded."""
     assert notes("G(tool:get_oder -> O tool:get_order)", tmp_path, "tools: [refund, get_order, get_oder]\n") == ()
+
+
+def test_a_counter_of_a_misspelt_tool_is_noted(tmp_path: Path) -> None:
+    """It never counts, so that its limit holds nobody."""
+    head = "counters: {paid: {on: refnud(amount=a), sum: a}}\n"
+    near = notes("forall(refund(amount=a), counter(paid) + a <= 100)", tmp_path, head)[0]
+    assert "'refund' (rules 'first', 'second' and 'third') and 'refnud' (counter 'paid')" in near

@@ -93,6 +93,8 @@ def test_a_branch_that_loops_does_not_keep_others_from_running() -> None:
 def test_more_orders_than_can_be_looked_at_are_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interleaving, "MAX_CONFIGURATIONS", 3)
     assert status(drawn(FORK), "F tool:a") == "undecidable"
+    assert status(drawn(FORK), "G !tool:c") == "proved", "in whatever order the calls of the graph come"
+    assert status(drawn(FORK), "G !tool:a") == "undecidable"
 
 
 # --- against runs
