@@ -331,6 +331,7 @@ def test_what_an_earlier_call_prepared_is_read(earlier: dict[str, Any], command:
         ({"program": "rm", "options": ["-rf", "/"]}, ["delete"]),
         ({"command": "rm", "options": "-rf /"}, ["delete"]),
         ({"options": "#", "command": "rm", "args": "-rf /"}, ["delete"]),
+        ({"command": "pip", "args": ["--user", "x"], "options": ["install"]}, ["installs"]),
         ({"flags": ["-c", "ls"], "command": "bash", "args": ["-c", "rm -rf /"]}, ["delete"]),
         ({"command": "kill", "options": [-1]}, ["unreadable"]),
         *(({name: "ls", "env": {"A": "it's", "B": 1}}, []) for name in ("command", "q")),

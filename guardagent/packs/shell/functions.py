@@ -174,7 +174,8 @@ def _commands(arguments: dict[str, Any]) -> list[_Command]:
             commands.append(())
         if isinstance(value, str) and not is_named and name not in _PROSE and key.lower() not in _FOLDERS:
             commands.append(value)
-    lines += [" ".join(lines)] if len(lines) > 1 else []  # also each alone: an option such as '#' hides what follows
+    if len(lines) > 1:  # only the tool knows their order; also each alone: an option such as '#' hides what follows
+        lines += [" ".join(lines), " ".join(reversed(lines))]
     commands += [f"{program} {line}" for program in programs for line in lines]
     return commands + settings if commands else []  # variables alone are no command
 

@@ -402,7 +402,12 @@ class Evaluator:
         plain = all(type(operand) in {str, int, bool} for operand in both)
         if not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot) or not plain:
             return _BOOLEANS
-        return exactly((left.known[0] == right.known[0]) == isinstance(node.ops[0], ast.Eq | ast.Is))
+        same = left.known[0] == right.known[0]
+        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+            same = same and type(left.known[0]) is type(right.known[0])
+            if same and type(left.known[0]) is not bool and not isinstance(node.comparators[0], ast.Attribute):
+                return _BOOLEANS  # equal values need not be one object; members of an enumeration are
+        return exactly(same == isinstance(node.ops[0], ast.Eq | ast.Is))
 
     def _unaryop(self, node: ast.UnaryOp, scope: NameScope) -> Values:
         if isinstance(node.op, ast.Not):

@@ -158,6 +158,14 @@ team = SelectorGroupChat(
 a, b, c, d = (AssistantAgent(name, model_client=client) for name in "abcd")
 team = SelectorGroupChat([RoundRobinGroupChat([a, b], max_turns=2), c, d], model_client=client, max_turns=9)
 
+# equal values that are not the same: b:llm c:llm (>b b>c c@b b?) c?)
+one = 1
+participants = [
+    AssistantAgent("a", client) if one is True else AssistantAgent("b", client),
+    AssistantAgent("c", client) if one is not False else AssistantAgent("a", client),
+]
+team = RoundRobinGroupChat(participants, max_turns=4)
+
 # members by their roles: a:llm h:human (>a a>h h@a a?) h?)
 from dataclasses import dataclass
 from enum import StrEnum, auto
